@@ -88,7 +88,6 @@ fn unavailable(path: &Path, e: &io::Error) -> Failure {
 
 impl Anchor {
     /// The anchor of `store_id` in `directory`.
-    #[must_use]
     pub fn new(directory: &Path, store_id: &str, keyring: Arc<Keyring>) -> Self {
         Self {
             path: directory.join(format!("{store_id}.anchor")),
@@ -98,7 +97,6 @@ impl Anchor {
     }
 
     /// The path of the anchor's file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

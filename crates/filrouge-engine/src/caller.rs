@@ -27,7 +27,6 @@ pub struct Caller {
 
 impl Caller {
     /// A caller in `tenant`, acting for the end user `identity` if there is one.
-    #[must_use]
     pub const fn new(tenant: TenantId, role: CallerRole, identity: Option<IdentityId>) -> Self {
         Self {
             tenant,
@@ -40,13 +39,11 @@ impl Caller {
     }
 
     /// The operator: the user of the command line or the library, with every permission in the tenant.
-    #[must_use]
     pub const fn operator(tenant: TenantId) -> Self {
         Self::new(tenant, CallerRole::Role(Role::Admin), None)
     }
 
     /// The caller of a request to a server without keys: it acts for the end user `identity`, or anonymously.
-    #[must_use]
     pub const fn local(tenant: TenantId, identity: Option<IdentityId>) -> Self {
         Self::new(tenant, CallerRole::Local, identity)
     }
@@ -73,32 +70,27 @@ impl Caller {
     }
 
     /// The tenant.
-    #[must_use]
     pub const fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
     /// The end user that the caller acts for.
-    #[must_use]
     pub const fn identity(&self) -> Option<&IdentityId> {
         self.identity.as_ref()
     }
 
     /// The name of the caller's credentials, without any secret: a key's id, or a token's tenant and subject. Request
     /// rates and open streams are counted for each name, and callers take turns by it. `None` for a caller without credentials.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
     /// The keyed hash of the secret of an anonymous session that the caller presented.
-    #[must_use]
     pub const fn token(&self) -> Option<SessionToken> {
         self.token
     }
 
     /// The fence of the lease under which the caller writes; `None` if the caller names none.
-    #[must_use]
     pub const fn fence(&self) -> Option<FencingToken> {
         self.fence
     }
@@ -112,7 +104,6 @@ impl Caller {
 
     /// As whom the caller lists sessions: as the operator, who sees the entire tenant, or as an end user, possibly
     /// anonymous.
-    #[must_use]
     pub fn viewer(&self) -> Viewer {
         match &self.identity {
             None if self.role.sees_entire_tenant() => Viewer::Operator,

@@ -71,25 +71,21 @@ pub struct SessionAtCommit {
 
 impl IndexFeed {
     /// A receiver of the number of the ledger's commits, which is notified when the number changes.
-    #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
     }
 
     /// The newest commit of each lane of the ledger, as far as this process knows.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.ledger.position()
     }
 
     /// The store's unique id.
-    #[must_use]
     pub fn store_id(&self) -> &str {
         self.ledger.store_id()
     }
 
     /// The keyed hash of the owner whose sessions `caller` may list; `None` if it may list those of the entire tenant.
-    #[must_use]
     pub fn owner(&self, caller: &Caller) -> Option<[u8; MAC_BYTES]> {
         let keyring = self.ledger.keyring();
         match &caller.viewer() {

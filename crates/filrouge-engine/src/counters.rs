@@ -25,7 +25,6 @@ impl Count {
     }
 
     /// The current count.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -47,7 +46,6 @@ impl<K: Ord + Clone> Tally<K> {
     }
 
     /// All counts with their keys.
-    #[must_use]
     pub fn all(&self) -> Vec<(K, u64)> {
         let counts = lock(&self.0);
         counts.iter().map(|(key, n)| (key.clone(), *n)).collect()

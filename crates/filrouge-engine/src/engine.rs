@@ -81,7 +81,6 @@ services! {
 impl Engine {
     /// The services over `ledger`: a plain ledger, one with a hot store in front ([`crate::scopes::TieredLedger`]), or
     /// either of them with a spool ([`crate::spool::SpooledLedger`]).
-    #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
         entropy: Arc<dyn Entropy>,
@@ -102,19 +101,16 @@ impl Engine {
     }
 
     /// The ledger, for the wiring of a process and for feeds, which read all tenants. Wires call services instead.
-    #[must_use]
     pub fn ledger(&self) -> &dyn Ledger {
         self.core.ledger.as_ref()
     }
 
     /// The ledger as a shared pointer, for the same uses as [`Self::ledger`].
-    #[must_use]
     pub fn shared_ledger(&self) -> Arc<dyn Ledger> {
         self.core.ledger.clone()
     }
 
     /// The limits on requests.
-    #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.core.settings.limits
     }

@@ -150,7 +150,6 @@ impl Erasure {
     }
 
     /// The result in each store of a redaction or an erasure of the session that has returned.
-    #[must_use]
     pub fn store_receipts(&self, scope: &Scope, session: &SessionId) -> Vec<StoreReceipt> {
         let mut stores = vec![StoreReceipt {
             store: "ledger",

@@ -45,7 +45,6 @@ pub struct History {
 
 impl History {
     /// The history of `tenant`.
-    #[must_use]
     pub const fn new(engine: Arc<Engine>, tenant: TenantId) -> Self {
         Self {
             engine,

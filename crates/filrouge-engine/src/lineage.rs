@@ -81,7 +81,6 @@ pub struct Lineage {
 
 impl Lineage {
     /// The descendants, each directly after its parent.
-    #[must_use]
     pub fn tree(&self) -> Vec<&Descendant> {
         let ids = |one: &&Descendant| {
             let session = &one.session;

@@ -17,7 +17,6 @@ pub enum MetadataPolicy {
 
 impl MetadataPolicy {
     /// The listed names; `None` if all members are recorded.
-    #[must_use]
     pub fn list(&self) -> Option<Vec<String>> {
         match self {
             Self::All => None,
@@ -53,7 +52,6 @@ pub(crate) enum Nulls {
 }
 
 /// Whether a member of this name contains an IP address, which is stored only as `ip_hash` (DESIGN §7).
-#[must_use]
 pub fn is_address(name: &str) -> bool {
     address_rank(name).is_some()
 }
@@ -110,7 +108,6 @@ fn hashed_address(text: &str, keyring: &Keyring, tenant: &TenantId) -> RawJson {
 /// member `ip_hash`. If such a member's value is not an address, its text is hashed. An existing `ip_hash` is kept;
 /// only if its value is itself an address, it is hashed. Under [`Nulls::Remove`], an address member that is `null`
 /// stays; `ip_hash` then becomes `null` as well, unless another member provides an address.
-#[must_use]
 pub(crate) fn without_addresses(
     metadata: RawJson,
     nulls: Nulls,

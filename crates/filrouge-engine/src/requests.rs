@@ -74,7 +74,6 @@ impl<'de> Deserialize<'de> for StartTurn {
 
 impl StartTurn {
     /// A request with only its key; the caller fills in the other fields.
-    #[must_use]
     pub fn new(request_id: RequestId) -> Self {
         Self {
             request_id,
@@ -110,7 +109,6 @@ pub struct AppendItems {
 
 impl AppendItems {
     /// Appends `items` without a condition: neither a seq nor a fence is checked.
-    #[must_use]
     pub const fn new(items: Vec<ItemBody>) -> Self {
         Self {
             items,

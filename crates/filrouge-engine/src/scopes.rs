@@ -144,7 +144,6 @@ impl LedgerLayer for TieredLedger {
 impl TieredLedger {
     /// A tiered ledger of `ledger`, whose keys are `keyring`, with `hot` in front of it. Call it within a Tokio
     /// runtime: a task sends steps until the tiered ledger is dropped.
-    #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
         hot: Arc<dyn HotStore>,
@@ -186,7 +185,6 @@ impl TieredLedger {
     }
 
     /// Counts since this process started.
-    #[must_use]
     pub fn counts(&self) -> TierCounts {
         TierCounts {
             steps_waiting: self.copies.queued_steps(),

@@ -75,7 +75,6 @@ pub struct RecordPolicies {
 
 impl RecordPolicies {
     /// The policy of a tenant.
-    #[must_use]
     pub fn of(&self, tenant: &TenantId) -> ItemRetention {
         self.tenants.get(tenant).copied().unwrap_or(self.default)
     }
@@ -83,7 +82,6 @@ impl RecordPolicies {
 
 impl Settings {
     /// Which fields and items of a tenant's conversations the ledger records.
-    #[must_use]
     pub fn retention(&self, tenant: &TenantId) -> FieldRetention {
         FieldRetention {
             metadata: self.metadata.list(),

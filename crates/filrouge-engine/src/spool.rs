@@ -65,7 +65,6 @@ pub struct SpoolOptions {
 impl SpoolOptions {
     /// A spool in `directory` with the defaults: 1 s until a write is spooled, 64 MiB, 10,000 writes per session,
     /// retries after 100 ms to 2 s.
-    #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),

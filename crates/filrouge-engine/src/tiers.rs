@@ -11,13 +11,11 @@ use crate::spool::{SpooledLedger, SpooledSession};
 
 impl Engine {
     /// The tiered ledger; `None` if there is no hot store.
-    #[must_use]
     pub fn tiers(&self) -> Option<&TieredLedger> {
         self.core.tiers.as_deref()
     }
 
     /// The spool; `None` if there is none.
-    #[must_use]
     pub fn spool(&self) -> Option<&SpooledLedger> {
         self.core.spool.as_deref()
     }

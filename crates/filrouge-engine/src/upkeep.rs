@@ -43,56 +43,47 @@ impl Upkeep {
     }
 
     /// The store's last known health.
-    #[must_use]
     pub fn health(&self) -> Health {
         self.ledger.health()
     }
 
     /// The store's counters in this process.
-    #[must_use]
     pub fn load(&self) -> StoreLoad {
         self.ledger.load()
     }
 
     /// The newest durable commit of each lane.
-    #[must_use]
     pub fn position(&self) -> Position {
         self.ledger.position()
     }
 
     /// A receiver of the number of durable commits, which is notified when the number changes.
-    #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
     }
 
     /// The durability of a write that the ledger has acknowledged.
-    #[must_use]
     pub fn durability(&self) -> Durability {
         self.ledger.backend().durability
     }
 
     /// Whether the process with this name, which recorded streams or held a lease, has certainly exited.
-    #[must_use]
     pub fn has_exited(&self, writer: &str) -> bool {
         self.ledger.has_exited(writer)
     }
 
     /// The name of this process among those that record streams into the store.
-    #[must_use]
     pub fn writer(&self) -> String {
         self.ledger.writer()
     }
 
     /// The counters of this process.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// The number of times that values of `runtime_context` could not be kept, so that they are not masked where they
     /// reappear.
-    #[must_use]
     pub fn runtime_context_lost(&self) -> u64 {
         self.secrets.lost()
     }

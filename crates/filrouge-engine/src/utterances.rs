@@ -39,7 +39,6 @@ pub struct OpenTurn {
 
 impl Turns {
     /// Whether all items of this tenant are recorded, and not only questions and answers (DESIGN §7).
-    #[must_use]
     pub fn records_all(&self, tenant: &TenantId) -> bool {
         self.settings.record.of(tenant) == ItemRetention::All
     }

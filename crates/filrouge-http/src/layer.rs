@@ -34,7 +34,6 @@ impl Deref for HttpLayer {
 
 impl HttpLayer {
     /// Builds the layer from the engine, the authentication, and the limits for callers.
-    #[must_use]
     pub fn new(engine: Arc<Engine>, authority: Authority, limits: LimitSettings) -> Self {
         let metrics = Arc::new(Metrics::default());
         Self(Arc::new(Shared {
@@ -47,32 +46,27 @@ impl HttpLayer {
     }
 
     /// The engine.
-    #[must_use]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
     }
 
     /// The authentication.
-    #[must_use]
     pub fn authority(&self) -> &Authority {
         &self.0.authority
     }
 
     /// The limits for callers.
-    #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
 
     /// The metrics.
-    #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
     }
 
     /// Returns a flag that becomes true when the server begins to stop. Streams must end then; their clients can resume
     /// at their position on another server. A request that is still in progress 10 s later is cut off.
-    #[must_use]
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.0.stopping.subscribe()
     }

@@ -55,7 +55,6 @@ impl HttpService {
     /// Creates a service in which `server` answers. `hosts` are the names accepted in `Host` and `Origin` besides those
     /// of this machine: `example.org` (any port) or `example.org:8080`. Requests with other names get 403, so that no
     /// page in a browser reaches the server by DNS rebinding, where the page's host name resolves to this machine.
-    #[must_use]
     pub fn new(server: McpServer, hosts: Vec<String>) -> Self {
         let loopback = LOOPBACK.into_iter().map(str::to_owned);
         let hosts = loopback.chain(hosts).collect();

@@ -34,7 +34,6 @@ pub struct McpServer {
 
 impl McpServer {
     /// Creates a server for `histories`. `caller_session` describes the session of the agent that calls it.
-    #[must_use]
     pub fn new(histories: Histories, caller_session: CallerSession) -> Self {
         Self {
             histories,

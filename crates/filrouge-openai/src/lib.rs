@@ -27,7 +27,6 @@ const CONVERSATION: &str = "/openai/v1/conversations/{session_id}";
 const ITEMS: &str = "/openai/v1/conversations/{session_id}/items";
 
 /// Builds the wire's routes over the HTTP layer `http`.
-#[must_use]
 pub fn wire(http: HttpLayer) -> Wire {
     let routes = Router::new()
         .route(CONVERSATION, get(get_conversation))

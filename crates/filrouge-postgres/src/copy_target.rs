@@ -54,7 +54,6 @@ struct Run {
 
 impl PostgresCopyTarget {
     /// Creates the target for the database that `options` name. Does not connect.
-    #[must_use]
     pub fn new(mut options: Options) -> Self {
         options.make = true;
         Self {

@@ -142,7 +142,6 @@ impl PostgresLedger {
     }
 
     /// The store's clock: that of the database server, unless the options contain another one.
-    #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }

@@ -102,7 +102,6 @@ impl Options {
 }
 
 /// The default number of lanes of a new store, which is 8 (docs/scaling.md).
-#[must_use]
 pub fn default_lanes() -> Lanes {
     Lanes::new(8).unwrap_or(Lanes::ONE)
 }

@@ -116,7 +116,6 @@ fn addresses(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
 
 /// The URL with its password as `***`, for messages and logs. If [`Options::new`](crate::Options::new) cannot parse the
 /// URL, returns only the scheme, because the end of the password is unknown.
-#[must_use]
 pub fn redacted(url: &str) -> String {
     URLS.redacted(url, |parts| addresses(parts).map(drop))
 }

@@ -26,7 +26,6 @@ pub struct Options {
 impl Options {
     /// The default options for the server at `url`: the prefix `filrouge`, [`HotBounds::default`], and a time limit of
     /// 250 ms.
-    #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

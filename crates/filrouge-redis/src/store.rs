@@ -63,7 +63,6 @@ impl RedisHot {
     }
 
     /// The counts of failures so far.
-    #[must_use]
     pub fn counts(&self) -> RedisCounts {
         let counts = self.client.counts.lock();
         *counts.unwrap_or_else(PoisonError::into_inner)

@@ -124,7 +124,6 @@ fn db(url: &ServerUrl<'_>) -> Result<i64, Failure> {
 
 /// The URL with its password as `***`, for messages and logs. If it is not a valid Redis URL, only the scheme is shown,
 /// because it is unknown where the password ends.
-#[must_use]
 pub fn redacted(url: &str) -> String {
     URLS.redacted(url, |parts| Target::from_parts(parts).map(drop))
 }

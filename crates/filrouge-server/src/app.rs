@@ -46,7 +46,6 @@ impl FromRef<App> for HttpLayer {
 impl App {
     /// Builds the state from the engine, the authentication, the anchor's keeper, the limits for callers, the
     /// histories for MCP, and the settings of searches.
-    #[must_use]
     pub fn new(
         engine: Arc<Engine>,
         authority: Authority,

@@ -69,7 +69,6 @@ pub struct MessageError {
 impl MessageError {
     /// Whether the error only records that the agent was stopped: OpenCode's `MessageAbortedError`, Codex's
     /// `turn_aborted`.
-    #[must_use]
     pub fn is_stop(&self) -> bool {
         matches!(&*self.name, "MessageAbortedError" | "turn_aborted")
     }
@@ -197,7 +196,6 @@ pub enum PartKind {
 
 impl PartKind {
     /// The name of the kind: `text`, `reasoning`, `tool`, `file`, `patch`, `compaction`, or the foreign name.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Text { .. } => "text",
@@ -314,7 +312,6 @@ pub struct Conversation {
 
 impl Conversation {
     /// The approximate size in memory, in bytes; a cache counts it against its budget.
-    #[must_use]
     pub fn weight(&self) -> usize {
         let parts = |m: &Message| m.parts.iter().map(Part::weight).sum::<usize>();
         let messages = self.messages.iter().map(|m| 320 + parts(m)).sum::<usize>();

@@ -33,7 +33,6 @@ pub struct ForeignTurn {
 impl ForeignTurn {
     /// The item on channel `final`. A finalized turn can lack it: for example a command that the user ran, a
     /// compaction, or a turn in which the agent only called tools.
-    #[must_use]
     pub fn answer(&self) -> Option<&ItemBody> {
         self.items
             .iter()

@@ -44,7 +44,6 @@ pub struct LedgerSource {
 impl LedgerSource {
     /// Creates a source of the sessions in the engine's ledger that `caller` may see; `runtime` is the runtime of the
     /// engine.
-    #[must_use]
     pub const fn new(engine: Arc<Engine>, caller: Caller, runtime: Handle) -> Self {
         Self {
             engine,

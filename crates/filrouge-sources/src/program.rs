@@ -47,7 +47,6 @@ impl dyn Surroundings + '_ {
 
 impl Program {
     /// Advice for a history that cannot be opened or listed.
-    #[must_use]
     pub const fn hint_for(&self, error: &SourceError) -> &'static str {
         match error {
             SourceError::NotFound { .. } | SourceError::Unrecognized { .. } => self.hint,

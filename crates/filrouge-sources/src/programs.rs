@@ -10,7 +10,6 @@ pub static PROGRAMS: [&Program; 3] = [&opencode::PROGRAM, &claude_code::PROGRAM,
 pub const LEDGER: &str = "ledger";
 
 /// The program with this name.
-#[must_use]
 pub fn named(name: &str) -> Option<&'static Program> {
     PROGRAMS.into_iter().find(|program| program.name == name)
 }

@@ -85,7 +85,6 @@ fn lossy_path<S: Serializer>(path: &Path, s: S) -> Result<S::Ok, S::Error> {
 }
 
 /// The number of occurrences of each reason.
-#[must_use]
 pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<SkipReason, usize> {
     let mut counts = BTreeMap::new();
     for report in skipped {

@@ -19,7 +19,6 @@ pub struct Fingerprint(pub u64, pub u64);
 
 impl Fingerprint {
     /// Computes the fingerprint of `value` from everything that its `Hash` implementation covers.
-    #[must_use]
     pub fn compute(value: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
@@ -72,7 +71,6 @@ pub struct Header {
 
 impl Header {
     /// The key by which sessions are ordered: (created, id).
-    #[must_use]
     pub fn sort_key(&self) -> (i64, &str) {
         (self.created, &self.id)
     }
@@ -128,7 +126,6 @@ impl Listing {
     }
 
     /// The generations of the listed sessions, separated by commas.
-    #[must_use]
     pub fn generations(&self) -> String {
         let generations: BTreeSet<_> = self.headers.iter().map(|h| h.generation).collect();
         generations.into_iter().collect::<Vec<_>>().join(", ")

@@ -38,7 +38,6 @@ struct RunningCopy {
 
 impl SqliteCopyTarget {
     /// Creates a target. Uses only the path, the source of randomness, the clock and the busy timeout of `options`.
-    #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
             options,

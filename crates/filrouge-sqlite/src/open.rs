@@ -49,7 +49,6 @@ pub struct Options {
 
 impl Options {
     /// The default options for `path`.
-    #[must_use]
     pub fn new(
         path: impl Into<PathBuf>,
         keyring: Arc<Keyring>,

@@ -16,7 +16,6 @@ pub type Link = [u8; 32];
 pub const GENESIS: Link = [0; 32];
 
 /// `H(salt ‖ parts)`: after a redaction, only this hash of the content remains.
-#[must_use]
 pub fn commitment(salt: &[u8; SALT_BYTES], parts: &[u8]) -> [u8; 32] {
     let mut h = Sha256::new();
     h.update(b"filrouge parts 1\0");
@@ -32,7 +31,6 @@ pub struct LinkScope(Sha256);
 
 impl LinkScope {
     /// The state for the links of this session.
-    #[must_use]
     pub fn new(tenant: &TenantId, session: &SessionId) -> Self {
         let mut h = Sha256::new();
         h.update(b"filrouge link 1\0");
@@ -44,7 +42,6 @@ impl LinkScope {
     }
 
     /// The link of one item: the hash of scope ‖ previous link ‖ seq ‖ turn ‖ created_at ‖ fields ‖ commitment.
-    #[must_use]
     pub fn link(
         &self,
         previous: &Link,
@@ -74,7 +71,6 @@ impl LinkScope {
 
 /// A hash of `pieces`, cut to 16 bytes. For a request's body, it distinguishes a retry from another request under the
 /// same key (P2). Rows and versions of sessions use it too.
-#[must_use]
 pub fn fingerprint(pieces: &[&[u8]]) -> [u8; 16] {
     let mut h = Sha256::new();
     h.update(b"filrouge request 1\0");

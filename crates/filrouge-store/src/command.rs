@@ -37,7 +37,6 @@ pub enum Viewer {
 
 impl Viewer {
     /// The identity, if there is one.
-    #[must_use]
     pub const fn identity(&self) -> Option<&IdentityId> {
         match self {
             Self::EndUser(id) => id.as_ref(),
@@ -65,7 +64,6 @@ pub struct Scope {
 
 impl Scope {
     /// A scope without a session secret and without a fencing token.
-    #[must_use]
     pub const fn new(tenant: TenantId, viewer: Viewer) -> Self {
         Self {
             tenant,
@@ -84,7 +82,6 @@ impl Scope {
     }
 
     /// The caller, as slots are shared. The session secret does not count: each request could present another one.
-    #[must_use]
     pub fn caller(&self) -> crate::SlotCaller<'_> {
         (
             Some((&self.tenant, self.key.as_deref())),
@@ -94,7 +91,6 @@ impl Scope {
 
     /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.
     /// An anonymous session with a secret is visible only with that secret (DESIGN §7).
-    #[must_use]
     pub fn can_see(&self, session: &SessionRow) -> bool {
         match (&self.viewer, &session.identity_id) {
             (Viewer::Operator, _) => true,
@@ -105,7 +101,6 @@ impl Scope {
 
     /// Whether lists show the session to the viewer. End users find their own sessions. Anonymous callers find the
     /// anonymous sessions whose secret they presented or, if they presented none, those without a secret.
-    #[must_use]
     pub fn can_list(&self, session: &SessionRow) -> bool {
         match &self.viewer {
             Viewer::Operator => true,
@@ -134,7 +129,6 @@ pub struct NewSession {
 
 impl NewSession {
     /// A session with this id and no other data. The start of a turn creates sessions in this form.
-    #[must_use]
     pub fn with_id(session_id: SessionId) -> Self {
         Self {
             session_id,
@@ -271,7 +265,6 @@ pub enum Ending {
 
 impl Ending {
     /// The items that the caller supplies.
-    #[must_use]
     pub fn entries(&self) -> &[Entry] {
         match self {
             Self::Finalize { .. } => &[],
@@ -432,7 +425,6 @@ pub enum Write {
 
 impl Write {
     /// The session that the write changes; `None` for a note.
-    #[must_use]
     pub fn session_id(&self) -> Option<&SessionId> {
         Some(match self {
             Self::CreateSession(new) => &new.session_id,
@@ -457,14 +449,12 @@ impl Write {
 
 impl Write {
     /// Whether the write erases contents, or hides the session from viewers who could see it before.
-    #[must_use]
     pub const fn is_retraction(&self) -> bool {
         matches!(self, Self::Redact(_) | Self::Erase(_) | Self::Link(_))
     }
 
     /// The approximate number of bytes that the write adds to the store; 0 for writes that are always small. Callers
     /// use it to limit the size of a transaction.
-    #[must_use]
     pub fn content_len(&self) -> usize {
         let parts_len =
             |entries: &[Entry]| entries.iter().map(|e| e.item.parts.as_str().len()).sum();

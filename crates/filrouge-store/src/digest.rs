@@ -83,7 +83,6 @@ pub struct MaskedDigest {
 
 impl MaskedDigest {
     /// The sum; `None` when it was masked under a key other than the keyring's root key.
-    #[must_use]
     pub fn unmasked(&self, keyring: &Keyring) -> Option<Digest> {
         let sum = self.sum.wrapping_sub(mask(keyring, &self.nonce));
         (self.key_id == keyring.root_id()).then_some(Digest(sum))
@@ -115,7 +114,6 @@ impl MaskedDigest {
     }
 
     /// Reads stored bytes; any bytes are valid.
-    #[must_use]
     pub fn from_bytes(bytes: [u8; DIGEST_BYTES]) -> Self {
         let (mut key_id, mut nonce, mut sum) = ([0; 4], [0; 16], [0; 16]);
         key_id.copy_from_slice(&bytes[..4]);

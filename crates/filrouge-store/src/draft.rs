@@ -38,7 +38,6 @@ impl StreamId {
 }
 
 /// Whether a key has the form that only recordings assign.
-#[must_use]
 pub fn is_stream_key(id: &ItemId) -> bool {
     let suffix = id.as_str().strip_prefix("st_");
     let stream_and_number = suffix.and_then(|suffix| suffix.split_once('.'));
@@ -130,7 +129,6 @@ pub struct DraftPiece {
 
 /// Assembles the deltas of a draft, given oldest first, into pieces, ordered by item and part. `None` when the first
 /// delta of a piece has no head.
-#[must_use]
 pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<DraftPiece>> {
     let mut pieces: Vec<DraftPiece> = Vec::new();
     let mut indexes: HashMap<(u64, u64), usize> = HashMap::new();
@@ -166,7 +164,6 @@ pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<DraftPiec
 }
 
 /// Counts the characters of a text that is escaped as inside a JSON string. A surrogate pair counts as one.
-#[must_use]
 pub fn chars(inner: &str) -> u64 {
     let mut count = 0;
     let mut remaining = inner.as_bytes();

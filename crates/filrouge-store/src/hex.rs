@@ -4,7 +4,6 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 
 /// Decodes exactly `N` bytes; `None` for any other text. Rejects upper-case digits, so that each byte string has only
 /// one encoding.
-#[must_use]
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     hex::decode_to_slice(text, &mut bytes).ok()?;

@@ -33,7 +33,6 @@ pub struct HotKey(pub [u8; 16]);
 
 impl HotKey {
     /// The name of a session of the ledger called `store`.
-    #[must_use]
     pub fn new(store: &str, tenant: &TenantId, session: &SessionId) -> Self {
         use sha2::{Digest, Sha256};
         let mut hash = Sha256::new();
@@ -68,7 +67,6 @@ pub struct Edition {
 impl Edition {
     /// The version after a commit to the version `previous`, or after the first commit of a new session, which gets
     /// `incarnation`.
-    #[must_use]
     pub fn after(previous: Option<Self>, incarnation: u64, nonce: u64) -> Self {
         Self {
             incarnation: previous.map_or(incarnation, |last| last.incarnation),
@@ -275,7 +273,6 @@ pub trait HotStore: Send + Sync {
 
 /// The failure for a turn of an ephemeral session that expired or never existed; the hot store cannot distinguish the
 /// two.
-#[must_use]
 pub fn turn_expired(id: &TurnId) -> Failure {
     let detail = format!("turn {id} is no longer kept");
     Failure::new(filrouge_types::ErrorCode::TurnExpired, detail).with_hint(

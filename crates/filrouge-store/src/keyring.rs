@@ -218,20 +218,17 @@ impl Keyring {
 
     /// These keys, for the rows of the store with this id and this number of lanes. A head, turn, event, note, draft,
     /// checkpoint or commit that one store has signed is invalid in every other store.
-    #[must_use]
     pub fn for_store(&self, store_id: &str, lanes: Lanes) -> Self {
         let store = [&lanes.count().to_be_bytes(), store_id.as_bytes()].concat();
         Self::of_store((self.root, self.active), self.secrets.clone(), &store)
     }
 
     /// A keyring of one key with id 1.
-    #[must_use]
     pub fn single(secret: [u8; 32]) -> Self {
         Self::of_store((1, 1), BTreeMap::from([(1, secret)]), &[])
     }
 
     /// The id of the key that signs new data.
-    #[must_use]
     pub const fn active(&self) -> KeyId {
         self.active
     }
@@ -242,7 +239,6 @@ impl Keyring {
     }
 
     /// The keys' ids and secrets, for storing the keyring.
-    #[must_use]
     pub const fn secrets(&self) -> &BTreeMap<KeyId, [u8; 32]> {
         &self.secrets
     }
@@ -254,7 +250,6 @@ impl Keyring {
     }
 
     /// The MAC of `pieces` under key `id`; `None` when the key is not in the keyring.
-    #[must_use]
     pub fn mac(&self, id: KeyId, domain: Domain, pieces: &[&[u8]]) -> Option<[u8; MAC_BYTES]> {
         let keys = match domain.is_bound_to_store() {
             true => &self.row_keys,
@@ -272,7 +267,6 @@ impl Keyring {
     }
 
     /// A pseudorandom number for `pieces` under the key of the store digest.
-    #[must_use]
     pub(crate) fn digest_number(&self, pieces: &[&[u8]]) -> u128 {
         let mut mac = self.digest.clone();
         for piece in pieces {
@@ -286,7 +280,6 @@ impl Keyring {
 
     /// The seed of the signing key of exported bundles, derived from key `id`; `None` when the key is not in the ring
     /// (docs/format.md).
-    #[must_use]
     pub fn signing_seed(&self, id: KeyId) -> Option<[u8; 32]> {
         let mut mac = self.keys.get(&id)?.clone();
         mac.update(b"filrouge signing 1\0");
@@ -295,7 +288,6 @@ impl Keyring {
 
     /// The keyed form of a request's fingerprint, under the root key. Without the keyring, nobody can check whether a
     /// guessed request has this fingerprint.
-    #[must_use]
     pub fn request_fingerprint(&self, fingerprint: &[u8; MAC_BYTES]) -> [u8; MAC_BYTES] {
         // The keyring always has its root key.
         self.mac(self.root, Domain::Request, &[fingerprint])
@@ -304,7 +296,6 @@ impl Keyring {
 
     /// The stored form of an anonymous session's secret. It is hashed with the root key, so that it stays valid after a
     /// rotation.
-    #[must_use]
     pub fn session_token(&self, secret: &str) -> SessionToken {
         // The keyring always has its root key.
         let mac = self.mac(self.root, Domain::Owner, &[b"t", secret.as_bytes()]);
@@ -313,7 +304,6 @@ impl Keyring {
 
     /// The stored form of a network address, different in each tenant (DESIGN §7). It is hashed with the root key, so
     /// that all servers compute the same hash and a rotation does not change it.
-    #[must_use]
     pub fn address_hash(&self, tenant: &TenantId, address: &str) -> [u8; MAC_BYTES] {
         let length = (tenant.as_str().len() as u64).to_be_bytes();
         let pieces = [&length, tenant.as_str().as_bytes(), address.as_bytes()];
@@ -324,7 +314,6 @@ impl Keyring {
 
     /// The stored hash of an erased session's owner. An anonymous session has a secret (`token`) instead of an
     /// identity, or neither.
-    #[must_use]
     pub fn owner(
         &self,
         identity: Option<&IdentityId>,
@@ -342,7 +331,6 @@ impl Keyring {
 
     /// Derives the turn id of a request. The first four bytes depend only on the session, so that an index stores a
     /// session's turns together. The other bytes also depend on the request (DESIGN §3).
-    #[must_use]
     pub fn turn_id(&self, tenant: &TenantId, session: &SessionId, request: &RequestId) -> TurnId {
         let with_length = |text: &str| {
             let mut piece = (text.len() as u64).to_be_bytes().to_vec();

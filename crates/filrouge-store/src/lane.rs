@@ -19,7 +19,6 @@ impl Lane {
     pub const FIRST: Self = Self(0);
 
     /// The lane with this number.
-    #[must_use]
     pub const fn new(number: u16) -> Self {
         Self(number)
     }
@@ -67,7 +66,6 @@ impl Lanes {
     pub const MAX: u16 = 64;
 
     /// This number of lanes; `None` unless it is in `1..=`[`Self::MAX`].
-    #[must_use]
     pub fn new(count: u16) -> Option<Self> {
         (1..=Self::MAX).contains(&count).then_some(Self(count))
     }

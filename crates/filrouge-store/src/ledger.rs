@@ -29,7 +29,6 @@ pub struct LanePosition {
 
 impl LanePosition {
     /// The position of this commit; number 0 for `None`.
-    #[must_use]
     pub fn of_commit(row: Option<&LogRow>) -> Self {
         row.map_or_else(Self::default, |row| Self {
             commit_no: row.commit_no,
@@ -48,13 +47,11 @@ pub struct Position {
 
 impl Position {
     /// The position of which this is the part in each lane, in the order of their numbers.
-    #[must_use]
     pub const fn new(lanes: Vec<LanePosition>) -> Self {
         Self { lanes }
     }
 
     /// The position in a lane.
-    #[must_use]
     pub fn lane(&self, lane: Lane) -> LanePosition {
         self.lanes.get(lane.index()).copied().unwrap_or_default()
     }
@@ -74,7 +71,6 @@ impl Position {
     }
 
     /// The number of commits up to this position, those of all lanes together.
-    #[must_use]
     pub fn commit_count(&self) -> u64 {
         let numbers = self.lanes.iter().map(|lane| lane.commit_no);
         numbers.fold(0, u64::saturating_add)
@@ -142,7 +138,6 @@ pub enum QuerySubject<'a> {
 
 impl QuerySubject<'_> {
     /// What identifies the caller among those that wait for a connection.
-    #[must_use]
     pub fn caller(&self) -> SlotCaller<'_> {
         match self {
             Self::Session(scope, _) | Self::Listed(scope) => scope.caller(),

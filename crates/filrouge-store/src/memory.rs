@@ -44,7 +44,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl MemoryLedger {
     /// An empty ledger with the store id `memory`. A ledger that shares a hot store with others needs a unique id; see
     /// [`Self::with_store_id`].
-    #[must_use]
     pub fn new(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
         let store_id = "memory";
         Self {

@@ -65,7 +65,6 @@ pub struct VerifiedSession {
 
 impl VerifiedSession {
     /// The session's id as text.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.row.session_id.as_str()
     }

@@ -45,13 +45,11 @@ pub struct RecordRow {
 
 impl RecordRow {
     /// The seq of its last item.
-    #[must_use]
     pub const fn last_seq(&self) -> u64 {
         self.first_seq.saturating_add(self.count.saturating_sub(1))
     }
 
     /// The length of its unpacked items in bytes, not verified. It limits the size of a read.
-    #[must_use]
     pub fn unpacked_len(&self) -> usize {
         Head::read(&self.head)
             .map_or(0, |h| h.raw_len)
@@ -59,7 +57,6 @@ impl RecordRow {
     }
 
     /// The turn of its items, not verified: use it to select records, never return it to a caller.
-    #[must_use]
     pub fn turn_id(&self) -> Option<TurnId> {
         Head::read(&self.head).ok().and_then(|h| h.turn_id)
     }
@@ -165,7 +162,6 @@ pub struct RecordPlacement<'a> {
 
 impl RecordPlacement<'_> {
     /// Links a sealed record after `previous` at `first_seq`; returns the row and the new last link.
-    #[must_use]
     pub fn place(
         &self,
         record: &PackedRecord,

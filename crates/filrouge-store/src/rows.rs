@@ -79,7 +79,6 @@ pub struct SessionRow {
 
 impl SessionRow {
     /// The hash of all columns. The head stores it, so that the head's MAC also authenticates this row.
-    #[must_use]
     pub fn fingerprint(&self) -> [u8; 16] {
         let encode_optional = |text: Option<&str>| match text {
             Some(text) => [b"1", text.as_bytes()].concat(),
@@ -115,7 +114,6 @@ impl SessionRow {
     }
 
     /// The length in bytes of the labels and metadata that callers wrote.
-    #[must_use]
     pub fn content_len(&self) -> usize {
         let labels = [&self.team_id, &self.title, &self.state];
         let labels = labels.into_iter().flatten().map(|l| l.len());
@@ -123,7 +121,6 @@ impl SessionRow {
     }
 
     /// The row of this session after its erasure: the ids, without any content.
-    #[must_use]
     pub fn tombstone(&self, erased: Erased) -> Self {
         Self {
             tenant_id: self.tenant_id.clone(),
@@ -167,7 +164,6 @@ impl SessionRow {
 
 impl Erased {
     /// Encodes the stored bytes.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![crate::codec::FORMAT];
         out.time(self.at);
@@ -178,7 +174,6 @@ impl Erased {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;
@@ -208,7 +203,6 @@ pub type SessionOrder = (Timestamp, SessionPk);
 
 impl StoredSession {
     /// The session's position in lists.
-    #[must_use]
     pub const fn order(&self) -> SessionOrder {
         (self.row.created_at, self.pk)
     }

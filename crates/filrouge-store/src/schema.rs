@@ -31,7 +31,6 @@ pub struct Migration {
 impl Schema {
     /// The schema of a store with this version. `migrations` contains the name and the statements of each migration;
     /// the first migration leads to version 1.
-    #[must_use]
     pub fn new(version: u64, migrations: &[(&'static str, &'static str)]) -> Self {
         let steps = (1..)
             .zip(migrations)
@@ -55,7 +54,6 @@ impl Schema {
 }
 
 /// The refusal of a store of format 1, which this program neither reads nor converts.
-#[must_use]
 pub fn format_1() -> Failure {
     Failure::new(
         ErrorCode::Invalid,

@@ -136,7 +136,6 @@ impl Agent {
     }
 
     /// The process id; `None` once the process has ended.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }

@@ -39,7 +39,6 @@ pub struct ContextManager {
 }
 
 /// The N of `msg-N`; `None` for any other id.
-#[must_use]
 pub fn message_number(id: &str) -> Option<u64> {
     let digits = id.strip_prefix("msg-")?;
     let number: u64 = digits.parse().ok()?;
@@ -48,7 +47,6 @@ pub fn message_number(id: &str) -> Option<u64> {
 
 impl ContextManager {
     /// An empty context.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -115,26 +113,22 @@ impl ContextManager {
     }
 
     /// The task that the team works on.
-    #[must_use]
     pub fn team_task(&self) -> Option<&str> {
         self.team_task.as_deref()
     }
 
     /// All messages, in the order in which they were said.
-    #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
     /// The newest `count` messages, the oldest of them first; all if there are fewer.
-    #[must_use]
     pub fn newest(&self, count: usize) -> &[Message] {
         let begin = self.messages.len().saturating_sub(count);
         self.messages.get(begin..).unwrap_or_default()
     }
 
     /// Looks up a message by its id.
-    #[must_use]
     pub fn by_id(&self, id: &str) -> Option<&Message> {
         self.messages.get(self.position(id)?)
     }

@@ -175,25 +175,21 @@ impl Coordinator {
     }
 
     /// The team.
-    #[must_use]
     pub fn team(&self) -> &Team {
         &self.team
     }
 
     /// The task that the team works on.
-    #[must_use]
     pub fn team_task(&self) -> Option<Box<str>> {
         self.context().team_task().map(Into::into)
     }
 
     /// The newest `count` messages, the oldest of them first.
-    #[must_use]
     pub fn newest(&self, count: usize) -> Vec<Message> {
         self.context().newest(count).to_vec()
     }
 
     /// The number of messages.
-    #[must_use]
     pub fn message_count(&self) -> usize {
         self.context().messages().len()
     }

@@ -55,7 +55,6 @@ pub struct OpenOptions {
 
 impl OpenOptions {
     /// A lease of 30 s, a wait of 2 s, no snapshot file.
-    #[must_use]
     pub fn new(holder: impl Into<Box<str>>) -> Self {
         Self {
             holder: holder.into(),
@@ -129,14 +128,12 @@ struct SessionWriter {
 
 impl LedgerRecord {
     /// Returns the newest warnings since the last call, at most 16.
-    #[must_use]
     pub fn take_warnings(&self) -> Vec<SnapshotWarning> {
         let warnings = self.writer.warnings.lock();
         std::mem::take(&mut *warnings.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The fence of the session's lease.
-    #[must_use]
     pub fn fence(&self) -> u64 {
         self.writer.lease.fence()
     }

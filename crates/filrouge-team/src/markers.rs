@@ -78,7 +78,6 @@ pub enum Dropped {
 
 impl ParsedText {
     /// Parses an entire text. `speaker` is the id of its speaker.
-    #[must_use]
     pub fn parse(text: &str, team: &Team, speaker: &str) -> Self {
         let mut reader = MarkerReader::new();
         reader.push(text);
@@ -86,7 +85,6 @@ impl ParsedText {
     }
 
     /// The routing of the message as an answer to `parent`.
-    #[must_use]
     pub fn routing(&self, parent: Option<MessageId>) -> Routing {
         let addressed = self.addressed.iter();
         Routing {
@@ -122,7 +120,6 @@ pub struct MarkerReader {
 
 impl MarkerReader {
     /// A reader at the beginning of a text.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

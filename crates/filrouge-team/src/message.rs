@@ -78,7 +78,6 @@ pub struct Routing {
 
 impl Routing {
     /// The routing of an answer to `parent`, without addressees.
-    #[must_use]
     pub fn answering(parent: Option<MessageId>) -> Self {
         Self {
             parent,

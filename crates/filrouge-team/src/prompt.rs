@@ -49,7 +49,6 @@ pub struct PromptBuilder<'t> {
 
 impl<'t> PromptBuilder<'t> {
     /// A builder of prompts for members of `team`.
-    #[must_use]
     pub const fn new(team: &'t Team, window: Window) -> Self {
         Self { team, window }
     }

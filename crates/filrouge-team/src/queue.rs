@@ -25,7 +25,6 @@ pub struct RoutingQueue {
 
 impl RoutingQueue {
     /// An empty queue.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -52,7 +51,6 @@ impl RoutingQueue {
     }
 
     /// The next member, who stays in the queue.
-    #[must_use]
     pub fn first(&self) -> Option<&Route> {
         self.routes.front()
     }
@@ -72,7 +70,6 @@ impl RoutingQueue {
     }
 
     /// Whether the queue is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }

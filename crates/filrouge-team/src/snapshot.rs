@@ -52,7 +52,6 @@ pub struct SessionSnapshot {
 
 impl SessionSnapshot {
     /// A snapshot of these messages.
-    #[must_use]
     pub fn new(
         team_id: Box<str>,
         session_id: Box<str>,
@@ -126,7 +125,6 @@ pub enum Problem {
 
 impl Problem {
     /// The problem's code.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Cut => "snapshot_cut",
@@ -157,7 +155,6 @@ pub struct SnapshotWarning {
 
 impl Snapshots {
     /// Snapshot files below this folder, which is created with the first file.
-    #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -173,19 +170,16 @@ impl Snapshots {
     }
 
     /// The folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The folder of a team's files.
-    #[must_use]
     pub fn team_folder(&self, team_id: &str) -> PathBuf {
         self.folder.join(name::encode_id(team_id))
     }
 
     /// The file of a session.
-    #[must_use]
     pub fn file_path(&self, team_id: &str, created_at: Timestamp, session_id: &str) -> PathBuf {
         let name = name::file_name(created_at, session_id, self.seal.is_some());
         self.team_folder(team_id).join(name)

@@ -66,20 +66,17 @@ pub struct Command {
 
 impl Team {
     /// The first human: the next speaker when no other member is addressed.
-    #[must_use]
     pub fn first_human(&self) -> Option<&Member> {
         let mut members = self.members.iter();
         members.find(|member| member.kind == MemberKind::Human)
     }
 
     /// Looks up a member by id.
-    #[must_use]
     pub fn member(&self, id: &str) -> Option<&Member> {
         self.members.iter().find(|member| &*member.id == id)
     }
 
     /// Finds the member whose name, or else whose id, is `name`; case and width make no difference.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&Member> {
         let key = comparison_key(name);
         let by_name = |member: &&Member| comparison_key(&member.name) == key;
@@ -91,7 +88,6 @@ impl Team {
     }
 
     /// The first agent, in the order of the file.
-    #[must_use]
     pub fn first_agent(&self) -> Option<&Member> {
         self.members.iter().find(|member| member.is_agent())
     }
@@ -102,7 +98,6 @@ pub(crate) const PROMPT_PLACEHOLDER: &str = "{prompt}";
 
 impl Command {
     /// Whether the prompt is part of an argument, rather than on stdin.
-    #[must_use]
     pub fn has_prompt_argument(&self) -> bool {
         self.arguments
             .iter()
@@ -112,7 +107,6 @@ impl Command {
 
 impl Member {
     /// The member as a speaker.
-    #[must_use]
     pub fn speaker(&self) -> Speaker {
         Speaker {
             id: self.id.clone(),
@@ -125,7 +119,6 @@ impl Member {
     }
 
     /// Whether the member is a command.
-    #[must_use]
     pub const fn is_agent(&self) -> bool {
         matches!(self.kind, MemberKind::Agent(_))
     }
@@ -134,7 +127,6 @@ impl Member {
 /// The id derived from a name: the name itself if it has only `a-z`, `0-9` and `-`; else its ASCII letters and digits
 /// in lower case, joined by `-`, and 8 hex digits of its SHA-256, so that names which differ only in case or script
 /// have different ids.
-#[must_use]
 pub fn derive_id(name: &str) -> Box<str> {
     let is_slug_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !name.is_empty() && name.chars().all(is_slug_char) {

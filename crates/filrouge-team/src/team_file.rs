@@ -28,7 +28,6 @@ pub enum Format {
 
 impl Format {
     /// The format by the file's extension; without a known one, by the first character.
-    #[must_use]
     pub fn detect(path: &Path, text: &str) -> Self {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         match extension.to_str() {

@@ -51,7 +51,6 @@ pub enum GiveUp {
 
 impl GiveUp {
     /// The reason that the client disconnected before the stream ended.
-    #[must_use]
     pub fn client_gone() -> Self {
         Self::Failed(StreamError {
             code: "client_gone".into(),
@@ -63,7 +62,6 @@ impl GiveUp {
     }
 
     /// The reason that reading the bytes failed before the end of the stream.
-    #[must_use]
     pub fn truncated(why: &impl Display) -> Self {
         let detail = JsonText::from_plain(&why.to_string());
         let message = "the stream broke off before its end";
@@ -133,26 +131,22 @@ impl Recorder {
     }
 
     /// The recording's id.
-    #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.recording.stream()
     }
 
     /// The approximate number of buffered bytes.
-    #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.decoder.buffered_bytes()
     }
 
     /// The numbers of unknown events and of written drafts so far.
-    #[must_use]
     pub const fn counts(&self) -> (u64, u64) {
         let (_, unknown) = self.decoder.transcript().events();
         (unknown, self.recording.drafts())
     }
 
     /// Whether the stream contained its end; later events are ignored.
-    #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.decoder.transcript().ended().is_some()
     }
@@ -174,7 +168,6 @@ impl Recorder {
     }
 
     /// The time at which [`Self::tick`] is due.
-    #[must_use]
     pub fn due(&self) -> Instant {
         self.recording.due(self.decoder.transcript())
     }

@@ -39,7 +39,6 @@ const NOT_IN_FORMAT: &str = "reasoning_not_in_format";
 
 /// Renders `plan` in `format`. It never fails: content that the format cannot represent is left out or changed, and
 /// reported.
-#[must_use]
 pub fn render(plan: Plan, format: Format) -> Context {
     let Plan {
         summary,

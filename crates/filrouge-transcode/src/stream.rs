@@ -57,7 +57,6 @@ pub struct Decoder {
 
 impl Decoder {
     /// Creates a decoder for one response in this format.
-    #[must_use]
     pub fn new(format: StreamFormat) -> Self {
         let event_decoder: Box<dyn EventDecoder> = match format {
             StreamFormat::OpenaiChat => Box::<openai_chat::Chat>::default(),
@@ -123,7 +122,6 @@ impl Decoder {
     }
 
     /// The transcript so far.
-    #[must_use]
     pub const fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -134,7 +132,6 @@ impl Decoder {
     }
 
     /// The approximate number of buffered bytes.
-    #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.framing.buffered_bytes() + self.transcript.memory_bytes()
     }

@@ -46,7 +46,6 @@ pub const QUESTION_IS_COPY: &str = "question_neutral_is_fallback";
 pub const ANSWER_IS_COPY: &str = "answer_neutral_is_fallback";
 
 /// Metadata whose only member is the flag `name`, set to `true`.
-#[must_use]
 pub fn flag_metadata(name: &str) -> RawJson {
     RawJson::from_checked(format!(r#"{{"{name}":true}}"#))
 }
@@ -89,7 +88,6 @@ impl Application {
     ];
 
     /// The fields of a turn without labels. `wants_translation` requests answers in the user's language.
-    #[must_use]
     pub fn new(wants_translation: bool) -> Self {
         Self {
             translate_chat: wants_translation,
@@ -98,13 +96,11 @@ impl Application {
     }
 
     /// Whether answers are wanted in the user's language.
-    #[must_use]
     pub const fn wants_translation(&self) -> bool {
         self.translate_chat
     }
 
     /// The labels, in the order in which they are stored.
-    #[must_use]
     pub fn labels(&self) -> [TurnLabel<'_>; 3] {
         let labels = [
             ("pipeline_name", "pipeline", &self.pipeline_name),

@@ -16,7 +16,6 @@ pub struct Host<'t> {
 
 impl<'t> Host<'t> {
     /// Parses `NAME` or `NAME:PORT`; an IPv6 address is in brackets.
-    #[must_use]
     pub fn parse(text: &'t str) -> Option<Self> {
         let (name, rest) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -43,7 +42,6 @@ impl<'t> Host<'t> {
     }
 
     /// Whether the name is `localhost` or a loopback address.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.name.eq_ignore_ascii_case("localhost")
             || self

@@ -56,7 +56,6 @@ macro_rules! text_id {
             }
 
             /// The id as text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -144,7 +143,6 @@ impl EventKey {
     }
 
     /// Whether filrouge itself recorded the event.
-    #[must_use]
     pub fn is_internal(&self) -> bool {
         self.as_str().starts_with(INTERNAL_EVENT_PREFIX)
     }
@@ -152,7 +150,6 @@ impl EventKey {
 
 impl TenantId {
     /// The tenant used when none is configured.
-    #[must_use]
     pub fn default_tenant() -> Self {
         Self("default".into())
     }
@@ -164,19 +161,16 @@ pub struct TurnId([u8; 16]);
 
 impl TurnId {
     /// Builds a version-8 UUID from 16 derived bytes.
-    #[must_use]
     pub fn from_derived(bytes: [u8; 16]) -> Self {
         Self(*uuid::Builder::from_custom_bytes(bytes).as_uuid().as_bytes())
     }
 
     /// Wraps 16 stored bytes unchanged.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
     /// The 16 bytes.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

@@ -33,25 +33,21 @@ macro_rules! channels {
 
         impl Channel {
             /// The name used in JSON and documents.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 match self { $(Self::$variant => $word,)+ Self::Other(word) => word }
             }
 
             /// The byte used in stored records; `None` for an unknown channel, which is stored by name.
-            #[must_use]
             pub const fn code(&self) -> Option<u8> {
                 match self { $(Self::$variant => Some($code),)+ Self::Other(_) => None }
             }
 
             /// The channel of a stored byte; `None` if this version defines no channel for it.
-            #[must_use]
             pub const fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)+ _ => None }
             }
 
             /// The channel with this name; [`Self::Other`] for an unknown name.
-            #[must_use]
             pub fn from_word(word: &str) -> Self {
                 match word { $($word => Self::$variant,)+ _ => Self::Other(word.into()) }
             }
@@ -155,7 +151,6 @@ pub struct ItemBody {
 
 impl ItemBody {
     /// An item with content only.
-    #[must_use]
     pub fn new(role: Role, channel: Channel, parts: RawJson) -> Self {
         Self {
             item_id: None,
@@ -172,7 +167,6 @@ impl ItemBody {
     }
 
     /// An item whose content is one text part.
-    #[must_use]
     pub fn from_text(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> Self {
         let parts = format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token());
         Self {
@@ -182,7 +176,6 @@ impl ItemBody {
     }
 
     /// The labels and JSON objects besides the content.
-    #[must_use]
     pub fn annotations(&self) -> Annotations<&Option<Box<str>>, &Option<RawJson>> {
         Annotations::new([&self.agent, &self.model], [&self.metadata, &self.usage])
     }
@@ -206,7 +199,6 @@ impl ItemBody {
     }
 
     /// The total size in bytes of the content and of the JSON objects besides it; labels do not count.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let objects = self.annotations().objects.into_iter();
         let objects = objects.filter_map(|(_, json)| Some(json.as_ref()?.as_str().len()));
@@ -249,7 +241,6 @@ pub struct Item {
 
 impl Item {
     /// The time of the item according to the caller, or else the time of its commit.
-    #[must_use]
     pub fn when(&self) -> Timestamp {
         self.body.occurred_at.unwrap_or(self.created_at)
     }

@@ -63,7 +63,6 @@ pub fn check_nesting_within(json: &[u8], levels: usize) -> Result<(), JsonError>
 
 /// Replaces the escape of each lone surrogate, which UTF-8 cannot encode, by the escape of U+FFFD. Keeps all other
 /// bytes unchanged.
-#[must_use]
 pub fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let bytes = json.as_bytes();
     if memchr::memmem::find(bytes, b"\\u").is_none() {
@@ -140,25 +139,21 @@ impl RawJson {
     }
 
     /// Wraps a text that was checked earlier, for example when it was stored.
-    #[must_use]
     pub fn from_checked(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 
     /// The text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether the value is an object.
-    #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
     }
 
     /// Whether the value is an array.
-    #[must_use]
     pub fn is_array(&self) -> bool {
         self.0.starts_with('[')
     }
@@ -229,7 +224,6 @@ impl JsonText {
     }
 
     /// Writes `text` as a JSON string.
-    #[must_use]
     pub fn from_plain(text: &str) -> Self {
         Self::from_entire(RawJson(serde_json::Value::from(text).to_string().into()))
     }
@@ -261,26 +255,22 @@ impl JsonText {
     }
 
     /// The string as JSON, with its quotes.
-    #[must_use]
     pub fn as_token(&self) -> &str {
         &self.json.0[self.token.clone()]
     }
 
     /// The text without quotes, escapes unresolved.
-    #[must_use]
     pub fn inner(&self) -> &str {
         let token = self.as_token();
         &token[1..token.len() - 1]
     }
 
     /// Whether the string is empty.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inner().is_empty()
     }
 
     /// The text with its escapes resolved; a lone surrogate, which Unicode cannot encode, becomes U+FFFD.
-    #[must_use]
     pub fn to_plain(&self) -> String {
         let bytes: Result<serde_bytes_lossy::Lossy, _> = serde_json::from_str(self.as_token());
         match bytes {
@@ -290,7 +280,6 @@ impl JsonText {
     }
 
     /// Joins strings with a line feed between them, escapes unresolved; `None` for an empty list.
-    #[must_use]
     pub fn join(texts: &[Self]) -> Option<Self> {
         match texts {
             [] => None,

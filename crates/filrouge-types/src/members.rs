@@ -55,7 +55,6 @@ fn resolve_escapes(token: &str) -> Cow<'_, str> {
 
 impl<'a> Members<'a> {
     /// The members of an object; `None` when `json` is not an object.
-    #[must_use]
     pub fn parse(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
@@ -77,7 +76,6 @@ impl<'a> Members<'a> {
     }
 
     /// The value of a member; `None` if it is absent or `null`.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.all(name).next_back().filter(|value| *value != "null")
     }

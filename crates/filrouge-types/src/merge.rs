@@ -99,7 +99,6 @@ impl<'a> IndexedMembers<'a> {
 
 /// Merges two objects, one level deep: the members of `second` override those of `first`. A `first` or `second` that is
 /// not an object counts as `{}`.
-#[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
     let mut merged = IndexedMembers::parse(first);
     for (name, value) in members(second).0 {
@@ -111,7 +110,6 @@ pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
 /// Applies a JSON merge patch (RFC 7396) to `target`. A member of the patch that is `null` removes the target's member.
 /// A member that is an object is merged into the target's member. Any other member replaces the target's. A target or
 /// patch that is not an object counts as `{}`.
-#[must_use]
 pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
     let mut patched = IndexedMembers::parse(target);
     for (name, value) in members(patch).0 {
@@ -130,7 +128,6 @@ pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
 }
 
 /// Selects those members of an object whose names are in `names`. Also returns the number of the other members.
-#[must_use]
 pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     let all = members(json).0;
     let count = all.len();
@@ -147,7 +144,6 @@ pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
 /// Takes the members whose names `accepts` accepts out of an object. Returns the object of the remaining members, and
 /// the taken members in order. In the names of taken members, and in those passed to `accepts`, U+FFFD replaces lone
 /// surrogates.
-#[must_use]
 pub fn take_members(
     json: &RawJson,
     accepts: impl Fn(&str) -> bool,

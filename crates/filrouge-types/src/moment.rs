@@ -119,7 +119,6 @@ fn in_utc(civil: DateTime) -> Option<Timestamp> {
 }
 
 /// Parses a duration: a whole number followed by s, m, h, d or w. `None` for any other text.
-#[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
     let seconds: u64 = match unit {

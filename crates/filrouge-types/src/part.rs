@@ -14,7 +14,6 @@ pub struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// Parses the parts of an item; elements that are not objects are left out.
-    #[must_use]
     pub fn all(parts: &'a RawJson) -> Vec<Self> {
         let elements: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
         elements
@@ -24,14 +23,12 @@ impl<'a> Part<'a> {
     }
 
     /// One part; `None` when it is not an object.
-    #[must_use]
     pub fn read(raw: &'a str) -> Option<Self> {
         let members = Members::parse(raw)?;
         Some(Self { raw, members })
     }
 
     /// A string member, with its escapes resolved; `None` when it is absent or not a string.
-    #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         Some(self.token(name)?.to_plain())
     }
@@ -41,19 +38,16 @@ impl<'a> Part<'a> {
     }
 
     /// A member as it was recorded; `None` when it is absent or `null`.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<RawJson> {
         self.members.get(name).map(RawJson::from_checked)
     }
 
     /// A boolean member; `None` when it is absent or not a boolean.
-    #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.members.get(name)?.parse().ok()
     }
 
     /// Whether the part has this type.
-    #[must_use]
     pub fn is(&self, kind: &str) -> bool {
         let token = self.members.get("type").unwrap_or_default();
         let inner = token.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
@@ -63,7 +57,6 @@ impl<'a> Part<'a> {
     /// A readable form of the part, for lists and diagnoses. A `text` or `refusal` is shown as its text. A call, result
     /// or error is shown by its main members. A part of any other type is shown as the type in brackets, followed by
     /// the part's text, or by members such as its name.
-    #[must_use]
     pub fn display_text(&self) -> String {
         let kind = self.text("type").unwrap_or_default();
         let member_text = |name: &&str| {
@@ -106,14 +99,12 @@ fn with_kind(kind: &str, text: &str) -> String {
 impl ItemBody {
     /// The *text* of the item in the sense of the glossary: the texts of its `text` parts, joined by line feeds. `None`
     /// if the item has no such part.
-    #[must_use]
     pub fn text(&self) -> Option<JsonText> {
         self.text_and_rest().map(|(text, _)| text)
     }
 
     /// The text of [`Self::text`], and whether the item also has other parts: parts of another type, or a `text` part
     /// without a text.
-    #[must_use]
     pub fn text_and_rest(&self) -> Option<(JsonText, bool)> {
         let parts: Vec<Members<'_>> = serde_json::from_str(self.parts.as_str()).ok()?;
         let text_parts = parts
@@ -128,7 +119,6 @@ impl ItemBody {
 
     /// The display texts of all parts ([`Part::display_text`]) in order, joined by spaces. Unlike [`Self::text`], this
     /// text includes calls, results, errors and parts of unknown types.
-    #[must_use]
     pub fn display_text(&self) -> String {
         let texts: Vec<String> = Part::all(&self.parts)
             .iter()

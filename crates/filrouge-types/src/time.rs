@@ -22,13 +22,11 @@ pub struct TimestampError;
 
 impl Timestamp {
     /// Wraps microseconds since 1970.
-    #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
     /// Converts milliseconds since 1970; `None` when out of range.
-    #[must_use]
     pub const fn from_millis(millis: i64) -> Option<Self> {
         match millis.checked_mul(1000) {
             Some(micros) => Some(Self(micros)),
@@ -146,7 +144,6 @@ pub struct FixedClock(AtomicI64);
 
 impl FixedClock {
     /// A clock fixed at `micros` since 1970.
-    #[must_use]
     pub const fn at(micros: i64) -> Self {
         Self(AtomicI64::new(micros))
     }

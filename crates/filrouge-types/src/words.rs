@@ -66,7 +66,6 @@ macro_rules! stored_words {
             }
 
             /// The value of a stored byte; `None` if this version defines no value for it.
-            #[must_use]
             pub fn from_code(code: u8) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.code() == code)
             }

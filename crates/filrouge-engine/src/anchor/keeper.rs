@@ -150,7 +150,6 @@ impl AnchorKeeper {
 
     /// Why the newest attempt to advance the anchor or the witness file failed, or why the anchor cannot exclude an
     /// earlier rollback ([`Self::with_unconfirmed_reason`]); `None` if neither applies.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         let witness = || self.witness.as_ref().and_then(Recorder::failure);
         self.anchor

@@ -36,7 +36,6 @@ pub struct SeenStoreFile {
 
 impl SeenStoreFile {
     /// The record for `url`, which has no password.
-    #[must_use]
     pub fn new(directory: &Path, url: &str) -> Self {
         let name = hex::encode(&Sha256::digest(url.as_bytes())[..16]);
         Self {

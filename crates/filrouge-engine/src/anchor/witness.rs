@@ -33,7 +33,6 @@ pub struct Statement {
 
 impl Statement {
     /// A statement of the newest commit of each lane of the ledger that has one.
-    #[must_use]
     pub fn from_ledger(ledger: &dyn Ledger) -> Vec<Self> {
         let beginning = Position::default();
         Self::of_moved_lanes(ledger.store_id(), &beginning, &ledger.position())
@@ -57,7 +56,6 @@ impl Statement {
     }
 
     /// Parses a line that contains a statement. Ignores text before it, which syslog adds.
-    #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         serde_json::from_str(line.get(line.find('{')?..)?).ok()
     }
@@ -96,7 +94,6 @@ pub struct WitnessFile {
 
 impl WitnessFile {
     /// The witness file of the store `store_id`.
-    #[must_use]
     pub const fn new(path: PathBuf, store_id: String) -> Self {
         Self { path, store_id }
     }

@@ -72,7 +72,6 @@ impl ApiKeyText {
     }
 
     /// The text itself, to show it to its holder once.
-    #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
@@ -80,7 +79,6 @@ impl ApiKeyText {
 
 impl<'a> PresentedKey<'a> {
     /// Parses a key's text; `None` when it does not have the form of a key.
-    #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let (key_id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
         let has_form = |part: &str, length| {
@@ -93,7 +91,6 @@ impl<'a> PresentedKey<'a> {
     }
 
     /// Whether a text has the prefix of a key.
-    #[must_use]
     pub fn has_prefix(text: &str) -> bool {
         text.starts_with(PREFIX)
     }

@@ -11,7 +11,6 @@ const FORMULA_STARTS: [char; 11] = ['=', '+', '-', '@', '\t', '\n', '\'', '＝',
 
 impl AuditRow {
     /// The CSV header, with its line end.
-    #[must_use]
     pub fn csv_header() -> String {
         format!("{}\r\n", Self::COLUMNS.join(","))
     }

@@ -40,7 +40,6 @@ impl fmt::Display for PublicKey {
 
 impl PublicKey {
     /// The public key of key `id` in a keyring; `None` when the keyring does not have it.
-    #[must_use]
     pub fn from_keyring(keyring: &Keyring, id: KeyId) -> Option<Self> {
         let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
         Some(Self(key.verifying_key().to_bytes()))

@@ -17,7 +17,6 @@ impl Default for CheckpointPolicy {
 
 impl CheckpointPolicy {
     /// Saves a checkpoint after `writes` writes of items, at least one.
-    #[must_use]
     pub const fn every(writes: u64) -> Self {
         Self {
             every: if writes == 0 { 1 } else { writes },

@@ -62,7 +62,6 @@ pub struct ResumeSession {
 
 impl ResumeSession {
     /// Resumes a session with the defaults, creating it if it does not exist.
-    #[must_use]
     pub fn new(holder: impl Into<Box<str>>) -> Self {
         Self {
             holder: holder.into(),

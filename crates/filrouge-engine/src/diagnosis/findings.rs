@@ -285,14 +285,12 @@ fn ended_session_finding(diagnosis: &Diagnosis) -> Option<Finding> {
 }
 
 /// Formats a number with its noun, which gets a plural `s` unless the number is 1.
-#[must_use]
 pub fn format_count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
 /// Formats a duration in the largest unit in which it is at least 2, rounded down; below 2 s in milliseconds.
-#[must_use]
 pub fn format_duration(ms: u64) -> String {
     let units = [
         (86_400_000, "d"),

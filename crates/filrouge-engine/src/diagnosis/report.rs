@@ -263,7 +263,6 @@ pub struct Unreadable {
 
 impl Diagnosis {
     /// Whether no finding is a problem.
-    #[must_use]
     pub fn has_no_problem(&self) -> bool {
         self.findings.iter().all(|f| f.level == Level::Note)
     }

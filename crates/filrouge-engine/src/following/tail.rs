@@ -68,7 +68,6 @@ impl Following {
 
 impl Tail {
     /// The session.
-    #[must_use]
     pub const fn session(&self) -> &SessionId {
         &self.session
     }

@@ -10,7 +10,6 @@ const IN_JSON_ONLY: [&str; 2] = ["kinds", "events_of_other_kinds"];
 impl KpiReport {
     /// The report as CSV: a header line, then one line per row with the row's JSON members except the kinds; absent
     /// values are empty. Cells need no quotes, because none contains user text.
-    #[must_use]
     pub fn csv(&self) -> String {
         let mut text = String::new();
         for row in &self.data {

@@ -47,7 +47,6 @@ pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
 }
 
 /// Whether bytes of a media type, given without parameters, are text.
-#[must_use]
 pub fn is_text(mime: &str) -> bool {
     const TEXTUAL: [&str; 7] = [
         "application/json",

@@ -75,7 +75,6 @@ pub struct Disposition {
 
 impl Disposition {
     /// An item with `pieces` pieces shown, and the reason why the first omitted piece is omitted.
-    #[must_use]
     pub const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
         Self {
             seq,
@@ -97,7 +96,6 @@ pub struct Dispositions {
 
 impl Dispositions {
     /// Collects dispositions, which may be in any order.
-    #[must_use]
     pub fn new(mut dispositions: Vec<Disposition>, window: Window) -> Self {
         dispositions.sort_unstable_by_key(|disposition| disposition.seq);
         Self {

@@ -45,7 +45,6 @@ impl TieredLedger {
     }
 
     /// The state of the hot store in this process; makes no query.
-    #[must_use]
     pub fn view(&self) -> HotView {
         HotView {
             kind: self.hot.kind(),
@@ -63,7 +62,6 @@ impl TieredLedger {
 
     /// Whether the session's contents were removed from the hot store. Call it after a redaction or an erasure has
     /// returned.
-    #[must_use]
     pub fn receipt(&self, scope: &Scope, session: &SessionId) -> HotReceipt {
         match self.copies.is_removal_pending(&self.key(scope, session)) {
             true => HotReceipt::Unreachable,
@@ -72,7 +70,6 @@ impl TieredLedger {
     }
 
     /// Where contents that were erased from the hot store may remain, and until when.
-    #[must_use]
     pub fn remains(&self) -> Option<&'static str> {
         self.hot.remains()
     }

@@ -95,7 +95,6 @@ pub enum HotState {
 }
 
 /// The failure of an operation that needs the ledger, for an ephemeral session (DESIGN §7).
-#[must_use]
 pub(crate) fn session_ephemeral(id: &SessionId) -> Failure {
     let what = format!("session {:?} is not in the ledger", id.as_str());
     Failure::new(ErrorCode::SessionEphemeral, what)

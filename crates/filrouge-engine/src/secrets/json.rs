@@ -10,7 +10,6 @@ use super::verdict::CredentialMatch;
 /// `raw` is one JSON value. Its strings may themselves contain JSON, as arguments of tool calls often do, so
 /// credentials that are escaped twice are recognized as well. The result is valid JSON. The masked credentials are
 /// added to `counts`.
-#[must_use]
 pub fn mask_json(raw: &str, counts: &mut Masked) -> Option<String> {
     // No shape extends over an unescaped quote, and none begins or ends within an escape, so the raw text can be
     // scanned.

@@ -53,14 +53,12 @@ impl Masked {
 ///
 /// A credential becomes `[masked:NAME]`. Masking a masked text changes nothing. The masked credentials are added to
 /// `counts`.
-#[must_use]
 pub fn mask_text(text: &str, counts: &mut Masked) -> Option<String> {
     replace(text, &scan_complete(text), counts)
 }
 
 /// The byte ranges that [`mask_text`] would mask, in order and without overlaps. For callers that show an excerpt of a
 /// text.
-#[must_use]
 pub fn credentials(text: &str) -> Vec<Range<usize>> {
     scan_complete(text).iter().map(|m| m.start..m.end).collect()
 }

@@ -66,7 +66,6 @@ fn spool_failure(e: std::io::Error) -> Failure {
 
 impl SpoolAdmin {
     /// The spool of the store `store_id`, whose folders are in `directory`.
-    #[must_use]
     pub fn new(
         directory: &Path,
         keyring: Arc<Keyring>,

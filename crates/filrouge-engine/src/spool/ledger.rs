@@ -19,14 +19,12 @@ impl SpooledLedger {
 
     /// The known state of a session with queued writes, without checkpoint and items. `None` if the session has no
     /// queued writes, or if the ledger has not shown the session to this caller.
-    #[must_use]
     pub fn spooled_session(&self, scope: &Scope, session: &SessionId) -> Option<SpooledSession> {
         self.with_spooled_session(scope, session, |_, _, spooled_session| Ok(spooled_session))
     }
 
     /// Like [`Self::spooled_session`], with the newest checkpoint and at most `limit` of the newest items that are
     /// queued after it.
-    #[must_use]
     pub fn spooled_tail(
         &self,
         scope: &Scope,
@@ -44,7 +42,6 @@ impl SpooledLedger {
     }
 
     /// The turn that was started with the request id `request`, if it is known and its session has queued writes.
-    #[must_use]
     pub fn spooled_turn(
         &self,
         scope: &Scope,
@@ -121,7 +118,6 @@ impl SpooledLedger {
     }
 
     /// The spool's state, from memory.
-    #[must_use]
     pub fn view(&self) -> SpoolView {
         self.core.state().view(self.core.options.bytes)
     }

@@ -43,7 +43,6 @@ pub struct Origin {
 impl Origin {
     /// Reads the origin from a session's metadata. All fields are `None` for a session that began in the ledger, or if
     /// the member `origin` has another form.
-    #[must_use]
     pub fn of(metadata: &RawJson) -> Self {
         let origin = member(metadata.as_str(), "origin");
         let origin = origin.and_then(|origin| serde_json::from_value(origin).ok());

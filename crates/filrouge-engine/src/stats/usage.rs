@@ -36,7 +36,6 @@ impl Tokens {
     }
 
     /// The sum of the counts.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.input
             .saturating_add(self.output)
@@ -167,7 +166,6 @@ const SHAPES: &[Shape] = &[
 
 /// Normalizes a `usage`; `None` if its shape is unknown or one of its values is not a count. `version` is the version
 /// of the program that recorded it, if known; only OpenCode's shape depends on it.
-#[must_use]
 pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
     if OPENCODE.matches(usage) {
         let mut counts = OPENCODE.read(usage)?;

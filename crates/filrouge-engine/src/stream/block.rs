@@ -86,7 +86,6 @@ impl StreamBlock {
 
     /// Role and channel as they appear now. A message of the assistant counts as the answer until the stream shows
     /// otherwise.
-    #[must_use]
     pub fn role_and_channel(&self) -> (Role, Channel) {
         if let Some((role, channel)) = &self.role_and_channel {
             return (*role, channel.clone());

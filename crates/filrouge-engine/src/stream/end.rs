@@ -54,7 +54,6 @@ pub struct StreamError {
 
 impl StreamError {
     /// An error of the stream itself, or of its recorder. Its code shows whether a retry can help.
-    #[must_use]
     pub fn new(code: &str, message: &str) -> Self {
         Self {
             code: code.into(),

@@ -59,7 +59,6 @@ impl Transcript {
     }
 
     /// Whether an item that was taken contains the usage and the metadata from the end of the response.
-    #[must_use]
     pub const fn is_reported(&self) -> bool {
         self.is_reported
     }
@@ -143,7 +142,6 @@ impl Transcript {
     }
 
     /// The usage and the metadata from the end of the response, for a caller without an item that contains them.
-    #[must_use]
     pub fn reported(&self) -> (Option<RawJson>, Option<RawJson>) {
         let usage = self.usage.clone().map(RawJson::from_checked);
         (usage, object(&self.metadata))

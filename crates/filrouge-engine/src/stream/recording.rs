@@ -134,19 +134,16 @@ impl Streams {
 
 impl Recording {
     /// The recording's id. The keys of its items begin with it.
-    #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
     /// The number of drafts that were written.
-    #[must_use]
     pub const fn drafts(&self) -> u64 {
         self.drafts
     }
 
     /// When the next call of [`Self::tick`] is due.
-    #[must_use]
     pub fn due(&self, transcript: &Transcript) -> Instant {
         match transcript.version() != self.examined_version {
             true => self.last_write + DRAFT_EVERY,

@@ -201,7 +201,6 @@ impl Transcript {
     }
 
     /// The text of a piece so far; `None` if its block was taken.
-    #[must_use]
     pub fn text(&self, piece: PieceId) -> Option<&str> {
         let first = self.blocks.front()?.number;
         let at = usize::try_from(piece.block.checked_sub(first)?).ok()?;
@@ -210,7 +209,6 @@ impl Transcript {
 
     /// The number of characters of a piece so far. It must be added to positions (of annotations) that count from the
     /// start of text that continues the piece.
-    #[must_use]
     pub fn chars(&self, piece: PieceId) -> u64 {
         filrouge_store::draft::chars(self.text(piece).unwrap_or_default())
     }
@@ -340,32 +338,27 @@ impl Transcript {
     }
 
     /// The end of the response; `None` if it has not ended.
-    #[must_use]
     pub const fn ended(&self) -> Option<&StreamEnd> {
         self.ended.as_ref()
     }
 
     /// The number of events so far, and the number of unknown ones among them.
-    #[must_use]
     pub const fn events(&self) -> (u64, u64) {
         (self.events, self.unknown)
     }
 
     /// The approximate memory of the transcript in bytes.
-    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let ready = self.ready.iter().map(|r| r.item.parts.as_str().len());
         ready.sum::<usize>() + self.memory_bytes + self.unknown_bytes
     }
 
     /// A number that grows with every change of the blocks that are not items yet.
-    #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
     /// The name of the model, if it is known yet.
-    #[must_use]
     pub fn model_name(&self) -> Option<&str> {
         self.model.as_deref()
     }

@@ -44,7 +44,6 @@ fn still_indexed(cause: &Failure) -> Failure {
 
 impl IndexFeed {
     /// The search index of the ledger, if there is one.
-    #[must_use]
     pub fn index(&self) -> Option<&Arc<dyn TextIndex>> {
         self.0.index.get().map(|indexing| &indexing.index)
     }

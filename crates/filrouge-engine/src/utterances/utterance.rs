@@ -78,7 +78,6 @@ pub struct UnfinishedUtterance {
 
 /// The number that the caller chose ([`UtteranceHead::mark`]), read from the key of an item that an unfinished
 /// utterance became. `None` for a key of another form.
-#[must_use]
 pub fn mark_of(key: &ItemId) -> Option<u32> {
     let name = key.as_str().strip_prefix("st_")?;
     let (name, _) = name.split_once('.')?;
@@ -192,7 +191,6 @@ impl Streams {
 
     /// An utterance that continues another process's unfinished one, so that the present holder of the session's lease
     /// can write its items.
-    #[must_use]
     pub fn continue_utterance(
         &self,
         session: &SessionId,
@@ -215,7 +213,6 @@ fn plain(json_inner: &str) -> String {
 
 impl Utterance {
     /// The turn of the utterance.
-    #[must_use]
     pub const fn turn_id(&self) -> TurnId {
         self.turn_id
     }

@@ -147,25 +147,21 @@ impl Authority {
 
     /// Whether every request needs credentials. It does if an API key was ever created, even if all are revoked now, or
     /// if an issuer is configured.
-    #[must_use]
     pub fn requires_credentials(&self) -> bool {
         self.0.verifier.is_some() || self.0.keys().version().is_some_and(|version| version > 0)
     }
 
     /// A counter that increases whenever changed API keys were read.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
     /// The number of requests that were refused because they had no valid credentials.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
 
     /// Why the newest fetch of the issuer's keys failed, so that valid tokens may be refused; `None` if it succeeded.
-    #[must_use]
     pub fn last_issuer_failure(&self) -> Option<String> {
         self.0.verifier.as_ref().and_then(Verifier::last_failure)
     }
@@ -219,7 +215,6 @@ impl Authority {
     }
 
     /// The allowed origins of browser pages, in addition to this machine's.
-    #[must_use]
     pub fn origins(&self) -> &[AllowedOrigin] {
         &self.0.origins
     }

@@ -32,7 +32,6 @@ pub struct JwtAlgorithm(Algorithm);
 
 impl JwtAlgorithm {
     /// All algorithms that can be accepted.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         let others = [Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA];
         let known = RSA_ALGORITHMS.iter().copied().chain(others);

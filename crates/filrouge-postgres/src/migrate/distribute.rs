@@ -23,7 +23,6 @@ const AFTER: &str = include_str!("distribute.sql");
 
 /// Returns the statements that create a distributed store, to run in one transaction; `sql` are those of the
 /// migrations, which create the tables.
-#[must_use]
 pub fn distributed_sql(sql: &str) -> String {
     format!("{BEFORE}{sql}{AFTER}")
 }

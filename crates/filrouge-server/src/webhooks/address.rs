@@ -18,7 +18,6 @@ pub struct WebhookNameError;
 
 impl WebhookName {
     /// The name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

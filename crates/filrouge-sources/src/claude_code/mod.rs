@@ -51,7 +51,6 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 }
 
 /// Like [`open`], without a check of `path`: the source is empty until a history exists there.
-#[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     let claude = Claude {
         path: path.to_owned(),

@@ -48,7 +48,6 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 }
 
 /// Like [`open`], without a check of `path`: the source is empty until a history exists there.
-#[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     let codex = Codex {
         path: path.to_owned(),

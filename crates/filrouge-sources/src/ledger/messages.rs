@@ -23,7 +23,6 @@ pub(super) fn conversation(read: Recorded) -> Conversation {
 /// The messages of a session, or of those of its turns that `read` contains. If `read` contains the entire session,
 /// they equal those of [`super::LedgerSource`]. If the units are not interdependent, a unit that is read alone has the
 /// same messages too.
-#[must_use]
 pub fn units(read: &Recorded) -> Units {
     let builder = build(read);
     let mut messages = builder.messages.into_iter();

@@ -10,7 +10,6 @@ pub(super) const NAME: &str = "ledger";
 
 /// A session's header, as [`super::LedgerSource`] lists it. An imported session has the times that its program
 /// recorded.
-#[must_use]
 pub fn header(session: &Session) -> Header {
     let origin = Origin::of(&session.metadata);
     let parent_id = session.parent_session_id.as_ref();

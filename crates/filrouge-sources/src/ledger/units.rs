@@ -26,7 +26,6 @@ pub struct Units {
 }
 
 /// The unit number of an item outside any turn.
-#[must_use]
 pub const fn loose_unit(seq: u64) -> u64 {
     LOOSE_BIT | seq
 }

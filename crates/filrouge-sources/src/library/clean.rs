@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use filrouge_engine::{Masked, mask_text};
 
 /// Returns a text for display: with `mask`, anything with the form of a credential is masked.
-#[must_use]
 pub fn display_text(text: &str, mask: bool) -> String {
     let masked = mask.then(|| mask_text(text, &mut Masked::default()));
     masked.flatten().unwrap_or_else(|| text.to_owned())
 }
 
 /// Like [`display_text`], for an optional text.
-#[must_use]
 pub fn optional_text(text: Option<&str>, mask: bool) -> Option<String> {
     text.map(|text| display_text(text, mask))
 }

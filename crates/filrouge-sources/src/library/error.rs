@@ -27,7 +27,6 @@ pub enum LibraryError {
 impl LibraryError {
     /// The stable code of the error: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`; for
     /// [`Self::Unavailable`], the failure's own code.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NoSession(_) => "session_not_found",
@@ -39,7 +38,6 @@ impl LibraryError {
     }
 
     /// Advice for the caller.
-    #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NoSession(_) => "list_sessions lists the existing sessions",

@@ -73,7 +73,6 @@ pub struct ProjectFilter<'a> {
 
 impl<'a> ProjectFilter<'a> {
     /// Prepares the filter once, for many sessions.
-    #[must_use]
     pub fn new(named: &'a str) -> Self {
         // A trailing separator does not change the meaning of a path. The root consists only of the separator, and
         // keeps it.

@@ -55,7 +55,6 @@ pub struct HistoryRequest {
 
 impl HistoryRequest {
     /// Creates a request for everything from the start, masked.
-    #[must_use]
     pub fn new(session_id: impl Into<String>) -> Self {
         Self {
             session_id: session_id.into(),

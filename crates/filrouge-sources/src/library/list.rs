@@ -104,7 +104,6 @@ pub struct Sessions {
 
 impl Row {
     /// The row of a header, unmasked.
-    #[must_use]
     pub fn from_header(header: &Header) -> Self {
         let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
         let folder = header.worktree.as_deref().filter(|path| *path != "/");

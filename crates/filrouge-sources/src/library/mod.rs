@@ -63,7 +63,6 @@ impl Library {
     /// Combines sources. When two sessions have the same id, that of the first source is used. Therefore pass the
     /// newest generation of a program first, and the ledger last. `cache_bytes` bounds the memory cache of
     /// conversations.
-    #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
         Self {
             shared: sources.len(),
@@ -78,14 +77,12 @@ impl Library {
 
     /// Returns this library with `source` added as the last one. No data of that source are cached, because the
     /// library's other users must not see it.
-    #[must_use]
     pub fn with(&self, source: Arc<dyn Source>) -> Self {
         let sources = self.sources.iter().cloned().chain([source]).collect();
         self.with_sources(sources)
     }
 
     /// Returns this library with only its first `sources` sources.
-    #[must_use]
     pub fn with_first_sources(&self, sources: usize) -> Self {
         let first = self.sources.iter().take(sources).cloned().collect();
         self.with_sources(first)
@@ -109,20 +106,17 @@ impl Library {
     }
 
     /// The sources in order.
-    #[must_use]
     pub fn sources(&self) -> &[Arc<dyn Source>] {
         &self.sources
     }
 
     /// All sessions of all sources, each id once. A source that cannot be listed is reported in
     /// [`Catalog::unavailable`].
-    #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog_within(self.max_listing_age)
     }
 
     /// Like [`Library::catalog`], but from listings that may be up to `max_age` old.
-    #[must_use]
     pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
         let listing = |(index, source): (usize, &Arc<dyn Source>)| {
             let listed = self.listed(index, max_age);
@@ -211,7 +205,6 @@ impl Library {
     /// Returns a copy of this library that serves one query. The copy lists its sources at most once, and reads no
     /// session twice for statistics and lineage. It does not see later changes, so drop it after the query. Once
     /// `stopped` is true, long operations fail with [`LibraryError::Cancelled`].
-    #[must_use]
     pub fn for_one_query(&self, stopped: Option<Arc<AtomicBool>>) -> Self {
         Self {
             query: Some(Arc::new(QueryState::new(stopped))),

@@ -8,7 +8,6 @@ use super::Catalog;
 use crate::{SkipReason, Skipped};
 
 /// Notices about what the sources of a catalog could not list.
-#[must_use]
 pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     let mut notices = of_skipped(&catalog.skipped);
     for source in &catalog.unavailable {

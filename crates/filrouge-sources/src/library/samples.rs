@@ -45,14 +45,12 @@ impl MemorySource {
     }
 
     /// The number of reads of conversations.
-    #[must_use]
     pub fn read_count(&self) -> usize {
         self.reads.load(Ordering::SeqCst)
     }
 }
 
 /// A header with this id; `at` is the time of its creation and of its last change.
-#[must_use]
 pub fn header(id: &str, at: i64) -> Header {
     Header {
         id: id.into(),
@@ -76,7 +74,6 @@ pub fn header(id: &str, at: i64) -> Header {
 }
 
 /// A conversation without compactions.
-#[must_use]
 pub fn conversation(messages: Vec<Message>) -> Conversation {
     Conversation {
         messages,
@@ -88,13 +85,11 @@ pub fn conversation(messages: Vec<Message>) -> Conversation {
 }
 
 /// A report of a record that could not be read.
-#[must_use]
 pub fn torn() -> Skipped {
     Skipped::new(Path::new("made"), SkipReason::Torn, "torn")
 }
 
 /// A message with this id.
-#[must_use]
 pub fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
     Message {
         parts,
@@ -103,7 +98,6 @@ pub fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
 }
 
 /// A part with this id.
-#[must_use]
 pub fn part(id: &str, kind: PartKind) -> Part {
     Part {
         id: id.into(),
@@ -115,7 +109,6 @@ pub fn part(id: &str, kind: PartKind) -> Part {
 }
 
 /// A text that is not synthetic.
-#[must_use]
 pub fn text(id: &str, text: &str) -> Part {
     let text = text.into();
     part(
@@ -128,7 +121,6 @@ pub fn text(id: &str, text: &str) -> Part {
 }
 
 /// A completed call of `bash`.
-#[must_use]
 pub fn tool(output: Option<&str>) -> Tool {
     Tool {
         call_id: "call".into(),

@@ -45,7 +45,6 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 
 /// OpenCode's history at `path`, which may be any path that [`open`] accepts, now or later: empty until a history
 /// exists there.
-#[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     vec![Arc::new(OpenCode {
         path: path.to_owned(),

@@ -11,7 +11,6 @@ impl Row<'_> {
     }
 
     /// Returns a text; `None` for any other type, and for invalid UTF-8.
-    #[must_use]
     pub fn text(&self, column: usize) -> Option<&str> {
         match self.value(column) {
             ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok(),
@@ -20,7 +19,6 @@ impl Row<'_> {
     }
 
     /// The bytes of a text or a blob; UTF-8 is not checked, so this is cheaper for large values.
-    #[must_use]
     pub fn bytes(&self, column: usize) -> Option<&[u8]> {
         match self.value(column) {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
@@ -29,7 +27,6 @@ impl Row<'_> {
     }
 
     /// Returns an integer, even if SQLite stores it as `1.0`.
-    #[must_use]
     pub fn integer(&self, column: usize) -> Option<i64> {
         match self.value(column) {
             ValueRef::Integer(number) => Some(number),
@@ -44,7 +41,6 @@ impl Row<'_> {
     }
 
     /// Returns an integer or a real number as a real number.
-    #[must_use]
     pub fn real(&self, column: usize) -> Option<f64> {
         match self.value(column) {
             ValueRef::Integer(number) => Some(number as f64),

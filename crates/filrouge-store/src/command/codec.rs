@@ -12,7 +12,6 @@ use crate::record::Batch;
 
 impl Command {
     /// The lane that the write changes, in a store with these lanes.
-    #[must_use]
     pub fn lane(&self, lanes: Lanes) -> Lane {
         let session = self.write.session_id();
         session.map_or(Lane::FIRST, |id| lanes.of_session(&self.scope.tenant, id))
@@ -20,7 +19,6 @@ impl Command {
 
     /// The command as JSON. `None` for a write that the spool does not store: one that belongs to no live call, or one
     /// of a recorded stream.
-    #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         match &self.write {
             Write::Append(append) if append.progress.is_some() => None,

@@ -21,7 +21,6 @@ pub struct FencingToken {
 
 impl FencingToken {
     /// The token of a write that neither releases the lease nor has waited in the spool.
-    #[must_use]
     pub const fn new(fence: u64) -> Self {
         Self {
             fence,

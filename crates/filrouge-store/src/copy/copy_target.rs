@@ -94,7 +94,6 @@ pub trait CopyTarget: Send {
 }
 
 /// The failure of a run after another run has written to its target.
-#[must_use]
 pub fn overtaken_run() -> Failure {
     Failure::new(
         ErrorCode::StoreUnavailable,
@@ -104,7 +103,6 @@ pub fn overtaken_run() -> Failure {
 }
 
 /// The failure for opening an unfinished copy.
-#[must_use]
 pub fn unfinished_copy(store: &str) -> Failure {
     Failure::new(
         ErrorCode::StoreUnavailable,

@@ -10,7 +10,6 @@ use crate::record::Entry;
 ///
 /// A complete tool call becomes a tool call. An incomplete one becomes a part of type `tool_call_partial`, which
 /// nothing executes.
-#[must_use]
 pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for item_pieces in pieces.chunk_by(|a, b| a.number == b.number) {
@@ -60,13 +59,11 @@ pub(crate) fn answer_so_far(pieces: &[DraftPiece]) -> Option<(u64, String)> {
 
 /// The parts of an item, from their JSON. Text that is not JSON, or that is nested too deeply, becomes a part of type
 /// `raw_event`, so that every stored item is readable.
-#[must_use]
 pub fn checked_parts(parts: String) -> RawJson {
     RawJson::parse(&parts).unwrap_or_else(|_| raw_event(&parts))
 }
 
 /// The parts of an item that contains a text verbatim: one part of type `raw_event`.
-#[must_use]
 pub fn raw_event(text: &str) -> RawJson {
     let text = JsonText::from_plain(text);
     let text = text.as_token();
@@ -100,7 +97,6 @@ fn part_json(piece: &DraftPiece) -> Option<String> {
 
 /// The JSON of a tool call's arguments. `inner` is their text, escaped as inside a JSON string. A text that is a JSON
 /// object gives this object, an empty text gives `{}`, and any other text gives a JSON string.
-#[must_use]
 pub fn arguments(inner: &str) -> String {
     if inner.is_empty() {
         return "{}".to_owned();
@@ -114,7 +110,6 @@ pub fn arguments(inner: &str) -> String {
 }
 
 /// Whether JSON is shallow enough to be a member of a part.
-#[must_use]
 pub fn is_flat(json: &str) -> bool {
     check_nesting(format!("[[{json}").as_bytes()).is_ok()
 }

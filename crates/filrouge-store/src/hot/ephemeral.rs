@@ -80,7 +80,6 @@ pub struct EphemeralSessions {
 
 impl EphemeralSessions {
     /// The sessions of the ledger called `store_id` in `hot`, with the hot store's limits.
-    #[must_use]
     pub fn new(
         hot: Arc<dyn HotStore>,
         gate: Arc<dyn Gate>,
@@ -120,7 +119,6 @@ impl EphemeralSessions {
     }
 
     /// The session's key in the hot store.
-    #[must_use]
     pub fn key(&self, tenant: &TenantId, session: &SessionId) -> HotKey {
         HotKey::new(&self.store_id, tenant, session)
     }
@@ -246,7 +244,6 @@ impl EphemeralSessions {
     }
 
     /// The counters of this process.
-    #[must_use]
     pub fn counts(&self) -> EphemeralCounts {
         *lock(&self.counts)
     }

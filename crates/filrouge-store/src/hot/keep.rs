@@ -33,7 +33,6 @@ impl ItemRetention {
 
 impl FieldRetention {
     /// The kept members of a turn's metadata, with unchanged spelling, and the distinct names of the dropped members.
-    #[must_use]
     pub fn metadata_of(&self, metadata: &RawJson) -> (RawJson, Vec<String>) {
         let Some(list) = &self.metadata else {
             return (metadata.clone(), Vec::new());

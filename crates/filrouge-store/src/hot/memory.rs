@@ -46,7 +46,6 @@ pub struct MemoryCounts {
 
 impl MemoryHot {
     /// An empty store for at most `total_bytes` bytes. `clock` determines expiry.
-    #[must_use]
     pub fn new(bounds: HotBounds, total_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         Self {
             keys: Mutex::new(Keys::new(bounds.ttl, total_bytes)),
@@ -57,7 +56,6 @@ impl MemoryHot {
     }
 
     /// The current size and the counters of the store.
-    #[must_use]
     pub fn counts(&self) -> MemoryCounts {
         self.lock().counts()
     }

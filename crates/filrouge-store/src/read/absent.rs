@@ -8,7 +8,6 @@ use crate::hot::turn_expired;
 use crate::rows::View;
 
 /// The failure for an erased session. Only a caller who could see the session before receives it (DESIGN §9).
-#[must_use]
 pub fn session_erased(id: &SessionId) -> Failure {
     let detail = format!("session {:?} was erased", id.as_str());
     Failure::new(ErrorCode::SessionErased, detail)
@@ -17,7 +16,6 @@ pub fn session_erased(id: &SessionId) -> Failure {
 
 /// The failure for creating a session whose id another owner uses. No other operation reveals that an id is in use
 /// (P6).
-#[must_use]
 pub fn session_conflict() -> Failure {
     Failure::new(
         ErrorCode::SessionConflict,
@@ -27,7 +25,6 @@ pub fn session_conflict() -> Failure {
 }
 
 /// The failure for a session that is absent or hidden from the caller; the caller cannot distinguish the two (P6).
-#[must_use]
 pub fn session_not_found(id: &SessionId) -> Failure {
     Failure::new(
         ErrorCode::SessionNotFound,
@@ -36,7 +33,6 @@ pub fn session_not_found(id: &SessionId) -> Failure {
 }
 
 /// The failure for a turn that is absent or hidden from the caller.
-#[must_use]
 pub fn turn_not_found(id: &TurnId) -> Failure {
     Failure::new(
         ErrorCode::TurnNotFound,

@@ -120,7 +120,6 @@ pub(crate) struct NewBatch<'a> {
 }
 
 /// The length in bytes of the content in a turn's public record: its texts, labels and metadata.
-#[must_use]
 pub fn turn_content_len(turn: &Turn) -> usize {
     let texts = [
         &turn.question_neutral,

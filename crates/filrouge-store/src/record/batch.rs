@@ -46,7 +46,6 @@ pub(super) struct PackedItem {
 
 /// Whether an item and a stored item are equal, including their contents. If the stored item was redacted, only the
 /// item ids, roles, channels and variants are compared.
-#[must_use]
 pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
     fn identifying_fields(item: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
         (&item.item_id, item.role, &item.channel, item.variant)
@@ -58,7 +57,6 @@ pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
 }
 
 /// The fingerprint of an item's fields and content, without its events. Equal items have equal fingerprints.
-#[must_use]
 pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
     chain::fingerprint(&[&encode_fields(item, &[]), item.parts.as_str().as_bytes()])
 }
@@ -103,13 +101,11 @@ impl From<ItemBody> for Entry {
 
 impl Batch {
     /// The packed entries, in order.
-    #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// The distinct agents that the items name.
-    #[must_use]
     pub fn agents(&self) -> BTreeSet<&str> {
         let agents = self.entries.iter().map(|e| e.item.agent.as_deref());
         agents.flatten().collect()
@@ -159,13 +155,11 @@ impl Batch {
     }
 
     /// The number of items.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.entries.len() as u64
     }
 
     /// The number of bytes that the packed items occupy in a store.
-    #[must_use]
     pub fn stored_len(&self) -> usize {
         self.records.iter().map(|r| r.body.len()).sum()
     }

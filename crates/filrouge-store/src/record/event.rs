@@ -63,7 +63,6 @@ pub enum Event {
 
 /// The stored form of a request's fingerprint. It includes the salt of its item, so that it reveals nothing about the
 /// request after a redaction.
-#[must_use]
 pub fn salted(fingerprint: &[u8; 16], salt: &[u8; SALT_BYTES]) -> [u8; 16] {
     chain::fingerprint(&[b"salted", salt, fingerprint])
 }

@@ -62,7 +62,6 @@ impl Seqs {
     }
 
     /// Whether the set contains every seq from `first` to `last`.
-    #[must_use]
     pub fn covers(&self, first: u64, last: u64) -> bool {
         let index = self.seqs.partition_point(|(_, end)| *end < first);
         self.seqs
@@ -71,7 +70,6 @@ impl Seqs {
     }
 
     /// The number of seqs.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.ranges().fold(0, |sum: u64, (first, last)| {
             sum.saturating_add(last - first).saturating_add(1)
@@ -79,7 +77,6 @@ impl Seqs {
     }
 
     /// The highest seq; 0 for an empty set.
-    #[must_use]
     pub fn last(&self) -> u64 {
         self.seqs.last().map_or(0, |(_, last)| *last)
     }

@@ -17,7 +17,6 @@ pub struct CheckpointRow {
 
 impl CheckpointRow {
     /// Signs a checkpoint with the active key.
-    #[must_use]
     pub fn sealed(checkpoint: Checkpoint, keyring: &Keyring, pk: SessionPk) -> Self {
         let row = Self {
             checkpoint,
@@ -28,7 +27,6 @@ impl CheckpointRow {
     }
 
     /// The length in bytes of the content that callers wrote.
-    #[must_use]
     pub fn content_len(&self) -> usize {
         let label = self.checkpoint.label.as_ref().map_or(0, |l| l.len());
         label + self.checkpoint.state.as_str().len()
@@ -51,7 +49,6 @@ impl CheckpointRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(seq: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;

@@ -32,7 +32,6 @@ pub struct DraftRow {
 
 impl DraftRow {
     /// The unsealed row of a new recording.
-    #[must_use]
     pub const fn new(
         place: u64,
         turn_id: TurnId,
@@ -68,7 +67,6 @@ impl DraftRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(place: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;
@@ -102,7 +100,6 @@ pub struct DraftChunk {
 
 impl DraftChunk {
     /// Signs deltas with the active key.
-    #[must_use]
     pub fn sealed(
         number: u64,
         deltas: &[Delta],
@@ -141,13 +138,11 @@ impl DraftChunk {
     }
 
     /// The deltas; `None` when they are malformed.
-    #[must_use]
     pub fn deltas(&self) -> Option<Vec<Delta>> {
         decode(&self.deltas).ok()
     }
 
     /// The stored bytes, without the number, which is in the row's key.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.deltas.len() + 24);
         out.byte(crate::codec::FORMAT);
@@ -158,7 +153,6 @@ impl DraftChunk {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;

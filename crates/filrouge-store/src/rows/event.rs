@@ -20,7 +20,6 @@ pub struct EventRow {
 
 impl EventRow {
     /// Signs an event with the active key.
-    #[must_use]
     pub fn sealed(number: u64, event: SessionEvent, keyring: &Keyring, pk: SessionPk) -> Self {
         let row = Self {
             number,
@@ -32,7 +31,6 @@ impl EventRow {
     }
 
     /// The length in bytes of the content that callers wrote.
-    #[must_use]
     pub fn content_len(&self) -> usize {
         let detail = self.event.detail.as_ref().map_or(0, |d| d.as_str().len());
         self.event.key.as_str().len() + self.event.kind.len() + detail
@@ -50,7 +48,6 @@ impl EventRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;

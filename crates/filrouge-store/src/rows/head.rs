@@ -42,7 +42,6 @@ impl Default for HeadLease {
 impl HeadLease {
     /// Whether the session has a holder now. A lease that ends later than any lease granted now was granted while a
     /// clock was wrong, and counts as ended.
-    #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         let latest_end = now.after(LONGEST_LEASE);
         !self.holder.is_empty() && now < self.expires_at && self.expires_at <= latest_end
@@ -74,7 +73,6 @@ pub struct HeadCheckpoints {
 
 impl HeadCheckpoints {
     /// The values for checkpoints at these ascending seqs, without a redaction.
-    #[must_use]
     pub fn from_seqs(seqs: &[u64]) -> Self {
         Self {
             count: seqs.len() as u64,
@@ -130,7 +128,6 @@ pub struct HeadRow {
 
 impl HeadRow {
     /// The unsealed head of a session without items.
-    #[must_use]
     pub fn empty(session: [u8; 16], now: Timestamp) -> Self {
         Self {
             last_seq: 0,
@@ -182,7 +179,6 @@ impl HeadRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             let (format, is_extended) = match r.byte()? {

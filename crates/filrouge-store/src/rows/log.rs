@@ -81,7 +81,6 @@ pub struct LogRow {
 
 impl LogRow {
     /// The row that follows `previous` in its lane, signed with the active key.
-    #[must_use]
     pub fn after(
         previous: Option<&Self>,
         lane: Lane,
@@ -157,7 +156,6 @@ impl LogRow {
     }
 
     /// Whether this row is unchanged and follows directly after `previous`; `None` when the key is missing.
-    #[must_use]
     pub fn follows(&self, previous: Option<&Self>, keyring: &Keyring) -> Option<bool> {
         if self.commit_no != previous.map_or(1, |p| p.commit_no + 1) {
             return Some(false);
@@ -167,7 +165,6 @@ impl LogRow {
     }
 
     /// The effects of the commit's writes; `None` when the bytes are malformed.
-    #[must_use]
     pub fn entries(&self) -> Option<Vec<LogEntry>> {
         let mut r = ByteReader(&self.entries);
         let mut entries = Vec::new();
@@ -178,7 +175,6 @@ impl LogRow {
     }
 
     /// Whether the commit only extended drafts.
-    #[must_use]
     pub fn has_only_drafts(&self) -> bool {
         // This runs for every commit, so it stops at the first entry of another kind.
         let mut r = ByteReader(&self.entries);
@@ -191,7 +187,6 @@ impl LogRow {
     }
 
     /// The stored bytes, without the lane and the number, which are the row's key.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.entries.len());
         out.byte(crate::codec::FORMAT);
@@ -204,7 +199,6 @@ impl LogRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(lane: Lane, commit_no: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;

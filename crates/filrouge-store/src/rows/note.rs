@@ -23,7 +23,6 @@ pub struct NoteRow {
 
 impl NoteRow {
     /// Signs a note with the active key.
-    #[must_use]
     pub fn sealed(name: Box<str>, version: u64, value: Vec<u8>, keyring: &Keyring) -> Self {
         let mut row = Self {
             name,
@@ -57,7 +56,6 @@ impl NoteRow {
     }
 
     /// The stored bytes, without the name, which is the row's key.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.body();
         out.extend_from_slice(&self.mac);
@@ -65,7 +63,6 @@ impl NoteRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;

@@ -25,7 +25,6 @@ macro_rules! sealed_row {
             }
 
             /// The stored bytes, without the values of the row's key.
-            #[must_use]
             pub fn encode(&self) -> Vec<u8> {
                 let mut out = self.body();
                 out.extend_from_slice(&self.mac);

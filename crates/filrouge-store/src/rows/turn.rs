@@ -40,7 +40,6 @@ pub struct TurnRow {
 
 impl TurnRow {
     /// An unsealed row of a turn that begins at `first_seq`.
-    #[must_use]
     pub const fn new(
         turn_id: TurnId,
         ordinal: u64,
@@ -65,14 +64,12 @@ impl TurnRow {
     }
 
     /// The row's key in its session: the ordinal, shifted left by 8 bits, plus the version minus 1.
-    #[must_use]
     pub const fn place(&self) -> u64 {
         (self.ordinal << 8) | (self.record_version - 1)
     }
 
     /// Whether the other row describes the same turn state, regardless of the time of its last write, its key and its
     /// MAC.
-    #[must_use]
     pub fn has_same_state(&self, other: &Self) -> bool {
         let with_other_signature = Self {
             last_write_at: other.last_write_at,
@@ -111,7 +108,6 @@ impl TurnRow {
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
-    #[must_use]
     pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             let format = r.byte()?;

@@ -131,7 +131,6 @@ impl LeaseCheck<'_> {
     }
 
     /// The failure for a session whose lease another holder has. It states the holder and the end of the lease.
-    #[must_use]
     pub fn held_failure(&self, code: ErrorCode) -> Failure {
         let current = self.lease.to_lease(self.now);
         let holder = current.holder.as_deref().unwrap_or_default();
@@ -143,7 +142,6 @@ impl LeaseCheck<'_> {
     }
 
     /// The failure for a fence that is not the newest one.
-    #[must_use]
     pub fn stale_fence_failure(&self, fence: u64) -> Failure {
         let detail = format!(
             "fence {fence} is not the newest fence of session {:?}: the newest is {}",
@@ -162,7 +160,6 @@ fn lease_ended_failure(fence: u64) -> Failure {
 }
 
 /// The expiry of a lease that is acquired or renewed now. No lease is longer than [`LONGEST_LEASE`].
-#[must_use]
 pub fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
     now.after(ttl.min(LONGEST_LEASE))
 }

@@ -6,7 +6,6 @@ use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 pub use super::lease::check_lease;
 
 /// The refusal of a write to a turn that is not open. `is_redacted` states whether the turn was redacted.
-#[must_use]
 pub fn turn_closed(id: &TurnId, status: TurnStatus, is_redacted: bool) -> Failure {
     let failure = Failure::new(ErrorCode::TurnClosed, format!("turn {id} is {status}"));
     if is_redacted {
@@ -19,7 +18,6 @@ pub fn turn_closed(id: &TurnId, status: TurnStatus, is_redacted: bool) -> Failur
 }
 
 /// The refusal of a write whose `expected_seq` differs from `actual`, the session's newest seq.
-#[must_use]
 pub fn seq_conflict(expected: u64, actual: u64) -> Failure {
     let detail = format!("expected_seq is {expected}, the session's newest seq is {actual}");
     let mut failure = Failure::new(ErrorCode::SeqConflict, detail)

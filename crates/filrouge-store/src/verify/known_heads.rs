@@ -310,7 +310,6 @@ impl KnownHeads {
     }
 
     /// Returns the suspects that reads have found since the last call.
-    #[must_use]
     pub fn take_suspects(&self) -> Suspects {
         std::mem::take(
             &mut *self

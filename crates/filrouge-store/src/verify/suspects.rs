@@ -33,7 +33,6 @@ pub struct Suspects {
 
 impl Suspects {
     /// Marks the entire store as suspect, for this reason.
-    #[must_use]
     pub fn entire_store(detail: impl Into<String>) -> Self {
         Self {
             store: Some(detail.into()),
@@ -77,7 +76,6 @@ impl Suspects {
     }
 
     /// Whether nothing is suspect.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
             && self.by_name.is_empty()
@@ -86,7 +84,6 @@ impl Suspects {
     }
 
     /// Returns these suspects together with `more`.
-    #[must_use]
     pub fn merged_with(&self, more: Self) -> Self {
         let mut merged = self.clone();
         merged.sessions.extend(more.sessions);

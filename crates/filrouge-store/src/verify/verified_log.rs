@@ -39,7 +39,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl VerifiedLog {
     /// Creates the state of a store about which nothing is known yet. With [`MacCheck::Unverified`], nothing is
     /// compared or followed.
-    #[must_use]
     pub fn new(keyring: Arc<Keyring>, check: MacCheck, lanes: Lanes) -> Self {
         Self {
             keyring,

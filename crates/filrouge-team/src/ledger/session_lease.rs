@@ -65,7 +65,6 @@ fn holder_process(holder: &str) -> Option<&str> {
 }
 
 /// The label part of a holder's name, for people.
-#[must_use]
 pub fn holder_label(holder: &str) -> &str {
     holder
         .rsplit_once(WRITER_SEPARATOR)

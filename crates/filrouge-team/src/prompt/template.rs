@@ -37,7 +37,6 @@ pub enum TemplateError {
 
 impl TemplateError {
     /// A hint for correcting the template.
-    #[must_use]
     pub const fn hint(&self) -> &'static str {
         "the placeholders: {{name}}, {{role}}, {{team}}, {{members}}, {{task}}, {{history}}, {{from}}, {{message}}"
     }

@@ -19,7 +19,6 @@ pub struct AgeSeal {
 
 impl AgeSeal {
     /// Encrypts with this passphrase.
-    #[must_use]
     pub fn with_passphrase(passphrase: String) -> Self {
         Self {
             passphrase: SecretString::from(passphrase),

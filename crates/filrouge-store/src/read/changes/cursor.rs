@@ -22,7 +22,6 @@ pub struct LaneCursor {
 
 impl LaneCursor {
     /// The position after all changes of a commit.
-    #[must_use]
     pub const fn after_commit(commit_no: u64) -> Self {
         Self {
             commit_no,
@@ -31,7 +30,6 @@ impl LaneCursor {
     }
 
     /// Whether this change precedes the position. The change must be of the same lane.
-    #[must_use]
     pub fn is_after(&self, change: ChangeId) -> bool {
         (change.commit_no, change.index) < self.sort_key()
     }
@@ -86,7 +84,6 @@ pub struct ChangeCursor {
 
 impl ChangeCursor {
     /// The position after all commits up to `position`.
-    #[must_use]
     pub fn after(position: &Position) -> Self {
         let mut cursor = Self::default();
         for (lane, position) in position.iter() {
@@ -96,7 +93,6 @@ impl ChangeCursor {
     }
 
     /// The position in a lane.
-    #[must_use]
     pub fn lane(&self, lane: Lane) -> LaneCursor {
         self.lanes.get(lane.index()).copied().unwrap_or_default()
     }
@@ -128,7 +124,6 @@ impl ChangeCursor {
     }
 
     /// The number of commits up to this position, those of all lanes together.
-    #[must_use]
     pub fn commit_count(&self) -> u64 {
         let numbers = self.lanes.iter().map(|lane| lane.commit_no);
         numbers.fold(0, u64::saturating_add)
