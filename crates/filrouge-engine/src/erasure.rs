@@ -17,8 +17,7 @@ use crate::written::Written;
 const SESSIONS_PER_PAGE: usize = 100;
 
 /// The receipt of an erasure, for the caller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ErasureReceipt {
     /// The session.
     pub session_id: SessionId,
@@ -33,18 +32,17 @@ pub struct ErasureReceipt {
 }
 
 /// One store's part of a receipt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct StoreReceipt {
     /// The store.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "ledger"))]
+    #[schema(value_type = String, example = "ledger")]
     pub store: &'static str,
     /// The result for the session in this store.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "erased"))]
+    #[schema(value_type = String, example = "erased")]
     pub status: &'static str,
     /// Where bytes of the contents may remain, and until when; absent if nowhere.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[schema(value_type = String)]
     pub remains: Option<&'static str>,
 }
 

@@ -29,9 +29,8 @@ const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
 /// The period that a row of key figures covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Every {
     /// An ISO 8601 week: it begins on Monday, in UTC.
     Week,
@@ -51,8 +50,7 @@ pub struct KpiQuery {
 }
 
 /// Key figures with one row per period.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct KpiReport {
     /// The tenant whose sessions are counted.
     pub tenant_id: TenantId,
@@ -61,18 +59,17 @@ pub struct KpiReport {
     /// The end of the window, exclusive.
     pub until: Timestamp,
     /// The period of a row; absent when one row covers all.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub by: Option<Every>,
     /// The rows in chronological order, including periods without events.
     pub data: Vec<KpiRow>,
 }
 
 /// The key figures of a period.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct KpiRow {
     /// The period: a week such as `2026-W47`, a day such as `2026-11-22`; absent when the row covers all.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required, example = "2026-W47"))]
+    #[schema(value_type = Option<String>, required, example = "2026-W47")]
     pub period: Option<Box<str>>,
     /// The start of the row; in the first row it may be later than the start of the period.
     pub since: Timestamp,

@@ -20,8 +20,7 @@ const SESSIONS_PER_READ: usize = 50;
 
 /// The part of a session that a lineage shows. Metadata, which may be megabytes, is only in `GET …/sessions/{session_id}`, so
 /// that an answer with a thousand relatives stays small.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Relative {
     /// Its id.
     pub session_id: SessionId,
@@ -48,8 +47,7 @@ impl From<Session> for Relative {
 }
 
 /// A session that another one started, directly or through its descendants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Descendant {
     /// The session.
     pub session: Relative,
@@ -58,8 +56,7 @@ pub struct Descendant {
 }
 
 /// The lineage of a session, as far as the caller can see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Lineage {
     /// The session.
     pub session_id: SessionId,

@@ -8,14 +8,13 @@ use filrouge_types::{
 use serde::{Deserialize, Deserializer};
 
 /// Creates a session.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
     /// Its id; generated when absent.
     pub session_id: Option<SessionId>,
     /// Its title.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    #[schema(value_type = Option<filrouge_types::schema::Label>)]
     pub title: Option<Box<str>>,
     /// Its project.
     pub project_id: Option<ProjectId>,
@@ -25,14 +24,13 @@ pub struct CreateSession {
     /// The session that started it.
     pub parent_session_id: Option<SessionId>,
     /// The application's data, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub metadata: Option<RawJson>,
 }
 
 /// Starts a turn; with `items` and `answer_neutral` it records a complete turn in one call.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StartTurn {
     /// The caller's key of the turn.
     pub request_id: RequestId,
@@ -44,10 +42,10 @@ pub struct StartTurn {
     #[serde(skip)]
     pub application: Application,
     /// The application's data, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub metadata: Option<RawJson>,
     /// Allow-listed members become metadata of the question; all others are dropped.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub runtime_context: Option<RawJson>,
     /// Items that follow the question.
     #[serde(default, deserialize_with = "items")]
@@ -91,9 +89,8 @@ impl StartTurn {
 }
 
 /// Appends items to an open turn, all or none.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AppendItems {
     /// The items, in order.
     #[serde(deserialize_with = "items")]
@@ -120,9 +117,8 @@ impl AppendItems {
 }
 
 /// Ends a turn with an answer; without one, the turn's final item becomes the answer.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinalizeTurn {
     /// The turn's key; checked when given.
     pub request_id: Option<RequestId>,
@@ -133,7 +129,7 @@ pub struct FinalizeTurn {
     /// Whether the translated answer is a copy; ignored when a translation is supplied.
     pub answer_translated_is_fallback: Option<bool>,
     /// Members that are merged into the turn's metadata.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub metadata: Option<RawJson>,
     /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
@@ -143,12 +139,12 @@ pub struct FinalizeTurn {
 }
 
 /// The error that ended a turn.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TurnError))]
+#[schema(as = TurnError)]
 pub struct ErrorBody {
     /// A code for the error.
-    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
+    #[schema(value_type = filrouge_types::schema::Word)]
     pub code: Box<str>,
     /// A sentence about the error.
     pub message: Option<JsonText>,
@@ -158,9 +154,8 @@ pub struct ErrorBody {
 }
 
 /// Ends a turn with an error.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FailTurn {
     /// The error.
     #[serde(deserialize_with = "object")]
@@ -175,9 +170,8 @@ pub struct FailTurn {
 }
 
 /// Cancels a turn on the user's behalf.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelTurn {
     /// The text shown so far.
     pub partial_text: Option<JsonText>,
@@ -189,12 +183,11 @@ pub struct CancelTurn {
 }
 
 /// Erases the contents of a turn.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RedactTurn {
     /// The reason, 1 to 4096 bytes; stays in the ledger.
-    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Reason))]
+    #[schema(value_type = filrouge_types::schema::Reason)]
     pub reason: Box<str>,
 }
 
@@ -202,29 +195,28 @@ pub struct RedactTurn {
 pub type ReplaceTurn = StartTurn;
 
 /// Changes a session; absent fields stay unchanged, `null` removes a value.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PatchSession {
     /// Its title.
     #[serde(default, deserialize_with = "present")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    #[schema(value_type = Option<filrouge_types::schema::Label>)]
     pub title: Option<Option<Box<str>>>,
     /// Its status: active, paused or closed.
     #[serde(default, deserialize_with = "not_null")]
-    #[cfg_attr(feature = "openapi", schema(value_type = SessionStatus, required = false))]
+    #[schema(value_type = SessionStatus, required = false)]
     pub status: Option<SessionStatus>,
     /// The application's label.
     #[serde(default, deserialize_with = "present")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    #[schema(value_type = Option<filrouge_types::schema::Label>)]
     pub state: Option<Option<Box<str>>>,
     /// Its project.
     #[serde(default, deserialize_with = "present")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<ProjectId>))]
+    #[schema(value_type = Option<ProjectId>)]
     pub project_id: Option<Option<ProjectId>>,
     /// A JSON merge patch (RFC 7396) of its metadata.
     #[serde(default, deserialize_with = "present")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub metadata: Option<Option<RawJson>>,
     /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
@@ -234,12 +226,11 @@ pub struct PatchSession {
 }
 
 /// Ends a session.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloseSession {
     /// The reason, at most 4096 bytes; stays in the ledger.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    #[schema(value_type = Option<filrouge_types::schema::Label>)]
     pub reason: Option<Box<str>>,
     /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
@@ -249,28 +240,26 @@ pub struct CloseSession {
 }
 
 /// Assigns an anonymous session its owner.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkSession {
     /// The owner.
     pub identity_id: IdentityId,
 }
 
 /// Records an event of a session.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecordEvent {
     /// The caller's key; an event whose key already exists is not recorded again.
     pub key: EventKey,
     /// The kind of event, such as `call_started`.
-    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
+    #[schema(value_type = filrouge_types::schema::Word)]
     pub kind: Box<str>,
     /// When it happened; by default now.
     pub at: Option<Timestamp>,
     /// The application's data, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub detail: Option<RawJson>,
 }
 

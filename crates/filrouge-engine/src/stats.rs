@@ -30,8 +30,7 @@ const NAMES_MAX: usize = 1000;
 const PAGE: usize = 500;
 
 /// The number of turns in each state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct TurnsByStatus {
     /// Turns that are being answered.
     pub open: u64,
@@ -58,8 +57,7 @@ impl TurnsByStatus {
 }
 
 /// Sums over sessions. Of a replaced turn only the items are counted, so that no token is counted twice.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Statistics {
     /// The number of sessions.
     pub sessions: u64,
@@ -77,10 +75,10 @@ pub struct Statistics {
     /// The number of tool results with `ok: false`.
     pub tool_errors: u64,
     /// The agents that spoke; at most 1,000.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[schema(value_type = Vec<String>)]
     pub agents: BTreeSet<Box<str>>,
     /// The models that wrote items; at most 1,000.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[schema(value_type = Vec<String>)]
     pub models: BTreeSet<Box<str>>,
     /// The tokens, each counted once.
     pub tokens: Tokens,
@@ -95,8 +93,7 @@ pub struct Statistics {
 }
 
 /// Statistics of a session and its descendants, as far as the caller can see them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SessionStatistics {
     /// The session.
     pub session_id: SessionId,

@@ -45,9 +45,8 @@ pub(crate) type OnSession<'a> =
     &'a mut dyn FnMut(SessionPk, &VerificationReport, (u64, u64)) -> Result<(), Failure>;
 
 /// The counts and findings of a verification.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = Verification))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = Verification)]
 pub struct VerificationReport {
     /// The number of checked sessions.
     pub sessions: u64,
@@ -68,8 +67,7 @@ pub struct VerificationReport {
 }
 
 /// The outcome of a verification; it determines the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No stored data was changed.

@@ -51,19 +51,18 @@ pub fn flag_metadata(name: &str) -> RawJson {
 }
 
 /// A turn's application-specific fields. In JSON they are members of the turn's own object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Application {
     /// Whether the chat is translated.
     pub translate_chat: bool,
     /// The pipeline that answers.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    #[schema(value_type = Option<crate::schema::Label>)]
     pub pipeline_name: Option<Box<str>>,
     /// The consultant that answers.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    #[schema(value_type = Option<crate::schema::Label>)]
     pub consultant: Option<Box<str>>,
     /// The repository that the turn is about.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    #[schema(value_type = Option<crate::schema::Label>)]
     pub repository: Option<Box<str>>,
 }
 

@@ -117,9 +117,9 @@ impl<'de> Deserialize<'de> for Channel {
 }
 
 /// An item as its caller supplies it, before the store assigns its seq.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewItem))]
+#[schema(as = NewItem)]
 pub struct ItemBody {
     /// The caller's key, unique in the session. Without one, a retry may append the item twice.
     pub item_id: Option<ItemId>,
@@ -131,19 +131,19 @@ pub struct ItemBody {
     #[serde(default)]
     pub variant: Variant,
     /// The content: a JSON array of objects with a `type`, kept byte for byte.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
+    #[schema(value_type = Vec<crate::schema::Part>)]
     pub parts: RawJson,
     /// The agent that spoke.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    #[schema(value_type = Option<crate::schema::Label>)]
     pub agent: Option<Box<str>>,
     /// The model that wrote it.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    #[schema(value_type = Option<crate::schema::Label>)]
     pub model: Option<Box<str>>,
     /// Token counts and costs, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub usage: Option<RawJson>,
     /// Anything else, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub metadata: Option<RawJson>,
     /// The time of the item by the caller's clock.
     pub occurred_at: Option<Timestamp>,
@@ -248,12 +248,12 @@ impl Item {
 
 // The field order is that of the public JSON (DESIGN §12).
 /// An item as the ledger stores it.
-#[derive(Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Item))]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Item)]
 struct ItemJson<'a> {
     /// Position in the session: dense, from 1. Absent while the item waits for the ledger.
     #[serde(serialize_with = "crate::unassigned::serialize")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[schema(value_type = Option<u64>)]
     seq: u64,
     /// The caller's key.
     item_id: &'a Option<ItemId>,
@@ -266,17 +266,17 @@ struct ItemJson<'a> {
     /// The language of the item.
     variant: Variant,
     /// The content; an empty array once redacted.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
+    #[schema(value_type = Vec<crate::schema::Part>)]
     parts: &'a RawJson,
     /// The agent that spoke.
     agent: &'a Option<Box<str>>,
     /// The model that wrote it.
     model: &'a Option<Box<str>>,
     /// Token counts and costs.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     usage: &'a Option<RawJson>,
     /// Anything else.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     metadata: &'a Option<RawJson>,
     /// The time of the item by the caller's clock.
     occurred_at: Option<Timestamp>,
@@ -327,14 +327,12 @@ impl Serialize for Item {
     }
 }
 
-#[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for Item {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         ItemJson::schema()
     }
 }
 
-#[cfg(feature = "openapi")]
 impl utoipa::ToSchema for Item {
     fn name() -> std::borrow::Cow<'static, str> {
         std::borrow::Cow::Borrowed("Item")

@@ -14,7 +14,6 @@ mod merge;
 mod moment;
 mod object;
 mod part;
-#[cfg(feature = "openapi")]
 pub mod schema;
 mod session;
 mod terminal;

@@ -18,8 +18,7 @@ stored_words!(
 
 // The field order is that of the public JSON (DESIGN §12).
 /// One conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Session {
     /// Its id, unique in the tenant.
     pub session_id: SessionId,
@@ -44,7 +43,7 @@ pub struct Session {
     /// The number of turns that were started.
     pub turn_count: u64,
     /// The application's data, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    #[schema(value_type = Object)]
     pub metadata: RawJson,
     /// When it was created.
     pub created_at: Timestamp,
@@ -68,8 +67,7 @@ pub struct Recorded {
 }
 
 /// Something that happened in a session, for key figures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SessionEvent {
     /// The caller's key.
     pub key: EventKey,
@@ -78,7 +76,7 @@ pub struct SessionEvent {
     /// When it happened, by the caller's clock.
     pub at: Timestamp,
     /// The caller's data, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub detail: Option<RawJson>,
     /// When it was recorded.
     pub created_at: Timestamp,

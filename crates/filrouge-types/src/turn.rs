@@ -31,8 +31,7 @@ impl TurnStatus {
 
 // The field order is that of the public JSON (DESIGN §12).
 /// A turn as its items describe it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Turn {
     /// Derived from (tenant, session, request id).
     pub turn_id: TurnId,
@@ -43,7 +42,7 @@ pub struct Turn {
     /// Its position among the session's turns, from 1; a replacement has the position of the turn that it replaces. Absent while
     /// the turn waits for the ledger.
     #[serde(with = "crate::unassigned")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[schema(value_type = Option<u64>)]
     pub ordinal: u64,
     /// Its state.
     pub status: TurnStatus,
@@ -61,18 +60,18 @@ pub struct Turn {
     pub answer_translated_is_fallback: bool,
     /// The application-specific fields.
     #[serde(flatten)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
+    #[schema(ignore)]
     pub application: Application,
     /// The application's data, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    #[schema(value_type = Object)]
     pub metadata: RawJson,
     /// The seq of its first item; absent while the turn waits for the ledger.
     #[serde(with = "crate::unassigned")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[schema(value_type = Option<u64>)]
     pub first_seq: u64,
     /// The seq of its newest item; absent while that waits for the ledger.
     #[serde(with = "crate::unassigned")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[schema(value_type = Option<u64>)]
     pub last_seq: u64,
     /// 1, or one more than the version of the turn that it replaces.
     pub record_version: u64,

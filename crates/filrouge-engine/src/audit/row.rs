@@ -10,27 +10,25 @@ use serde::Serialize;
 use crate::shared::to_json;
 
 /// The content of an error item.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AuditError {
     /// Its code.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub code: Option<JsonText>,
     /// The message of the error.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub message: Option<JsonText>,
     /// The component that failed.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub source: Option<JsonText>,
     /// Whether a retry could have succeeded.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub retryable: Option<bool>,
 }
 
 // The field order is that of the public JSON and of the CSV columns.
 /// An item of the ledger, or one of an item's several calls and results: who said or did what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AuditRow {
     /// The session.
     pub session_id: SessionId,
@@ -63,20 +61,20 @@ pub struct AuditRow {
     /// The id of the call.
     pub call_id: Option<JsonText>,
     /// The parameters of the call, as recorded.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    #[schema(value_type = Option<Value>)]
     pub args: Option<RawJson>,
     /// Whether the tool succeeded.
     pub ok: Option<bool>,
     /// The duration in milliseconds.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
+    #[schema(value_type = Option<f64>)]
     pub latency_ms: Option<RawJson>,
     /// The tool's result, as recorded.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
+    #[schema(value_type = Option<Value>)]
     pub result: Option<RawJson>,
     /// The error that the item records.
     pub error: Option<AuditError>,
     /// Token counts and costs. Only the item's first row has them, so that sums over rows are right.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    #[schema(value_type = Option<Object>)]
     pub usage: Option<RawJson>,
     /// The reason why the model stopped.
     pub finish_reason: Option<JsonText>,
@@ -85,7 +83,7 @@ pub struct AuditRow {
     /// The caller's key of the item.
     pub item_id: Option<ItemId>,
     /// The item's parts that the other members do not show completely, as recorded: no content is left out.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
+    #[schema(value_type = Option<Vec<Object>>)]
     pub detail: Option<RawJson>,
 }
 

@@ -4,56 +4,53 @@ use filrouge_types::RawJson;
 use serde::Deserialize;
 
 /// Acquires the lease of a session.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AcquireLease {
     /// The holder: a unique name, such as one generated for each webhook.
-    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Holder))]
+    #[schema(value_type = filrouge_types::schema::Holder)]
     pub holder: Box<str>,
     /// Duration of the lease in milliseconds; the server's limit is a setting.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 600_000))]
+    #[schema(minimum = 1, maximum = 600_000)]
     pub ttl_ms: Option<u64>,
     /// How many milliseconds to wait while another holder has it; the server's limit is a setting.
-    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 30_000))]
+    #[schema(minimum = 0, maximum = 30_000)]
     pub wait_ms: Option<u64>,
 }
 
 /// Renews the lease of a session.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RenewLease {
     /// The holder.
-    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Holder))]
+    #[schema(value_type = filrouge_types::schema::Holder)]
     pub holder: Box<str>,
     /// The fence of the lease; the header `Filrouge-Fence` may name it instead.
     pub fence: Option<u64>,
     /// Duration in milliseconds, from now on.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 600_000))]
+    #[schema(minimum = 1, maximum = 600_000)]
     pub ttl_ms: Option<u64>,
 }
 
 /// Resumes a session.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResumeSession {
     /// The holder: a unique name, such as one generated for each webhook.
-    #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Holder))]
+    #[schema(value_type = filrouge_types::schema::Holder)]
     pub holder: Box<str>,
     /// Duration of the lease in milliseconds; the server's limit is a setting.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 600_000))]
+    #[schema(minimum = 1, maximum = 600_000)]
     pub ttl_ms: Option<u64>,
     /// How many milliseconds to wait while another holder has it; the server's limit is a setting.
-    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 30_000))]
+    #[schema(minimum = 0, maximum = 30_000)]
     pub wait_ms: Option<u64>,
     /// The seq up to which the caller has its own copy.
-    #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
+    #[schema(format = "uint64", minimum = 0)]
     pub known_seq: Option<u64>,
     /// The fence of the caller's last write. If another holder has had the lease since, the caller's copy counts
     /// as stale even when `known_seq` is current.
-    #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
+    #[schema(format = "uint64", minimum = 0)]
     pub known_fence: Option<u64>,
     /// Whether to create the session if it does not exist.
     #[serde(default)]
@@ -75,17 +72,16 @@ impl ResumeSession {
 }
 
 /// Saves a checkpoint.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SaveCheckpoint {
     /// It covers all items up to this seq; without a seq, all items that exist when it is written.
     pub seq: Option<u64>,
     /// The application's label, such as the state of its state machine; it becomes the session's `state`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
+    #[schema(value_type = Option<filrouge_types::schema::Label>)]
     pub label: Option<Box<str>>,
     /// The application's state, a JSON object.
-    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    #[schema(value_type = Object)]
     pub state: RawJson,
     /// The fence of the lease that the caller holds.
     pub fence: Option<u64>,

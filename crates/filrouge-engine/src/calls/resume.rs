@@ -25,9 +25,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 filrouge_types::words!(
     /// The reason why a session is not resumed from its newest checkpoint.
-    #[derive(Serialize)]
+    #[derive(Serialize, utoipa::ToSchema)]
     #[serde(rename_all = "snake_case")]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub enum Fallback: "fallback" {
         /// The newest checkpoint is unreadable: the session is resumed from an older one and the items after it.
         OlderCheckpoint => "older_checkpoint",
@@ -40,8 +39,7 @@ filrouge_types::words!(
 );
 
 /// All that is needed to resume a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Resumed {
     /// The fence of the acquired lease.
     pub fence: u64,
@@ -62,7 +60,7 @@ pub struct Resumed {
     pub stale: Option<bool>,
     /// The source of the answer: `pg`, `sqlite`, `memory`, `hot`; `spool` while the ledger does not answer; `shadow` if the
     /// journal is written but not read.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "pg"))]
+    #[schema(value_type = String, example = "pg")]
     pub source: &'static str,
     /// Whether the session was created.
     pub created: bool,

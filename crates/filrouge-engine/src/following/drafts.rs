@@ -13,8 +13,7 @@ use sha2::{Digest, Sha256};
 const NAMES_BYTES_MAX: usize = 1 << 10;
 
 /// New text of one part of a future item.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct DraftEvent {
     /// The turn.
     pub turn_id: TurnId,
@@ -31,11 +30,11 @@ pub struct DraftEvent {
     pub channel: Channel,
     /// The call's id, for a call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = JsonText, required = false))]
+    #[schema(value_type = JsonText, required = false)]
     pub call_id: Option<JsonText>,
     /// The tool's name, for a call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = JsonText, required = false))]
+    #[schema(value_type = JsonText, required = false)]
     pub name: Option<JsonText>,
     /// The agent that speaks.
     pub agent: Option<Box<str>>,
@@ -44,7 +43,7 @@ pub struct DraftEvent {
     /// The number of Unicode code points before `text`; 0 starts the part, also when it restarts.
     pub offset: u64,
     /// The new text, a JSON string.
-    #[cfg_attr(feature = "openapi", schema(value_type = JsonText))]
+    #[schema(value_type = JsonText)]
     pub text: RawJson,
     /// Whether the part is complete.
     pub done: bool,

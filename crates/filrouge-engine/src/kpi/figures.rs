@@ -7,63 +7,61 @@ const ALERT_PCT: f64 = 0.5;
 
 /// The key figures of one window. Rates are fractions rounded to four decimals, percentages to two. All rates are absent without
 /// calls, and they may exceed one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct KeyFigures {
     /// The number of sessions with an event `call_started`.
-    #[cfg_attr(feature = "openapi", schema(example = 10))]
+    #[schema(example = 10)]
     pub calls: u64,
     /// The number of events `call_lock_timeout`.
-    #[cfg_attr(feature = "openapi", schema(example = 1))]
+    #[schema(example = 1)]
     pub call_lock_timeouts: u64,
     /// Lock timeouts per call, in percent.
-    #[cfg_attr(feature = "openapi", schema(required, example = 10.0))]
+    #[schema(required, example = 10.0)]
     pub call_lock_timeout_rate_pct: Option<f64>,
     /// Whether that rate exceeds 0.5.
     pub call_lock_timeout_alert: bool,
     /// The number of events `resume_from_pg`.
-    #[cfg_attr(feature = "openapi", schema(example = 3))]
+    #[schema(example = 3)]
     pub resume_from_pg_count: u64,
     /// These resumes per call.
-    #[cfg_attr(feature = "openapi", schema(required, example = 0.3))]
+    #[schema(required, example = 0.3)]
     pub resume_from_pg_rate: Option<f64>,
     /// The number of sessions with an event `session_reconstruct_used`.
-    #[cfg_attr(feature = "openapi", schema(example = 1))]
+    #[schema(example = 1)]
     pub sessions_reconstructed: u64,
     /// Reconstructed sessions per call.
-    #[cfg_attr(feature = "openapi", schema(required, example = 0.1))]
+    #[schema(required, example = 0.1)]
     pub session_reconstruct_rate: Option<f64>,
     /// The number of sessions with an event `unknown_state`.
-    #[cfg_attr(feature = "openapi", schema(example = 0))]
+    #[schema(example = 0)]
     pub sessions_with_unknown_state: u64,
     /// Sessions with an unknown state per call.
-    #[cfg_attr(feature = "openapi", schema(required, example = 0.0))]
+    #[schema(required, example = 0.0)]
     pub unknown_state_rate: Option<f64>,
     /// The number of sessions with an event `transferred` or `transferred_human`.
-    #[cfg_attr(feature = "openapi", schema(example = 2))]
+    #[schema(example = 2)]
     pub sessions_transferred: u64,
     /// Transferred sessions per call.
-    #[cfg_attr(feature = "openapi", schema(required, example = 0.2))]
+    #[schema(required, example = 0.2)]
     pub transfer_rate: Option<f64>,
     /// The number of all events.
-    #[cfg_attr(feature = "openapi", schema(example = 17))]
+    #[schema(example = 17)]
     pub events: u64,
     /// The number of events of each kind, the most frequent first.
     pub kinds: Vec<KindCount>,
     /// The number of events of further kinds, beyond the maximum number of counted kinds.
-    #[cfg_attr(feature = "openapi", schema(example = 0))]
+    #[schema(example = 0)]
     pub events_of_other_kinds: u64,
 }
 
 /// The number of events of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct KindCount {
     /// The kind, as recorded.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "call_started"))]
+    #[schema(value_type = String, example = "call_started")]
     pub kind: Box<str>,
     /// The number of its events.
-    #[cfg_attr(feature = "openapi", schema(example = 10))]
+    #[schema(example = 10)]
     pub events: u64,
 }
 

@@ -19,8 +19,7 @@ const SPIKE_FACTOR: u64 = 3;
 const OTHER_HOURS: u64 = 167;
 
 /// A window of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct TimeWindow {
     /// The start of the window, inclusive.
     pub since: Timestamp,
@@ -29,9 +28,8 @@ pub struct TimeWindow {
 }
 
 /// Whether a tenant's agent is working.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum ServiceAgent {
     /// An event happened within the last 15 minutes.
     Online,
@@ -40,8 +38,7 @@ pub enum ServiceAgent {
 }
 
 /// The current condition of a tenant's live calls: the key figures of the last seven days, and recent events.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct TechnicalStatus {
     /// The tenant whose sessions are counted.
     pub tenant_id: TenantId,
@@ -57,10 +54,10 @@ pub struct TechnicalStatus {
     /// `online` when an event happened within the last 15 minutes.
     pub service_agent: ServiceAgent,
     /// When the last event of the window happened.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub last_event_at: Option<Timestamp>,
     /// Full seconds since then.
-    #[cfg_attr(feature = "openapi", schema(required, example = 12))]
+    #[schema(required, example = 12)]
     pub last_event_ago: Option<u64>,
 }
 

@@ -5,8 +5,7 @@ use serde::Deserialize;
 use filrouge_types::{ErrorCode, Failure, Variant};
 
 /// Treatment of a call that has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswered {
     /// It is left out, with all calls of its group and their answers.

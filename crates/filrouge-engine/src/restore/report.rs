@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 /// An item that is not shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DroppedItem))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = DroppedItem)]
 pub struct Dropped {
     /// The item.
     pub seq: u64,
@@ -13,8 +13,8 @@ pub struct Dropped {
 }
 
 /// An item that is not shown exactly as recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AdaptedItem))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = AdaptedItem)]
 pub struct Adapted {
     /// The item.
     pub seq: u64,
@@ -23,8 +23,8 @@ pub struct Adapted {
 }
 
 /// The range that the context was built from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ContextWindow))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = ContextWindow)]
 pub struct Window {
     /// The requested limit of turns.
     pub last_turns: Option<usize>,
@@ -48,8 +48,8 @@ pub struct Window {
 
 /// The items that were kept, and those that were left out, with the reasons. Every item from `window.first_seq` to
 /// `window.last_seq` is counted once, in `kept` or in `dropped`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ContextReport))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = ContextReport)]
 pub struct Report {
     /// Number of items shown, completely or in part.
     pub kept: usize,

@@ -9,8 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Counts of tokens that do not overlap.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tokens {
     /// Input tokens, neither read from a cache nor written to one.

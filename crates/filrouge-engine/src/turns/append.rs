@@ -20,21 +20,21 @@ use crate::validate::Author;
 use crate::written::Written;
 
 /// The positions of appended items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AppendedItems))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = AppendedItems)]
 pub struct Appended {
     /// The first item's seq; absent while the items wait for the ledger.
     #[serde(serialize_with = "unassigned::serialize")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[schema(value_type = Option<u64>)]
     pub first_seq: u64,
     /// The last item's seq; absent while the items wait for the ledger.
     #[serde(serialize_with = "unassigned::serialize")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
+    #[schema(value_type = Option<u64>)]
     pub last_seq: u64,
     /// The number of these items that are not recorded, because the tenant records only conversations; absent when all
     /// are recorded. When none is recorded, `last_seq` is the session's newest seq, and `first_seq` the one after it.
     #[serde(skip_serializing_if = "is_none")]
-    #[cfg_attr(feature = "openapi", schema(required = false, minimum = 1))]
+    #[schema(required = false, minimum = 1)]
     pub not_recorded: u64,
 }
 

@@ -33,8 +33,7 @@ const COMMITS_OF_LANE: usize = 16;
 const COMMITS_MAX: u64 = 8192;
 
 /// The kind of change of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// The session was created, possibly with items.
@@ -52,25 +51,24 @@ pub enum ChangeKind {
 }
 
 /// A change of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SessionChange {
     /// The position after this change: pass it as `after`.
-    #[cfg_attr(feature = "openapi", schema(example = "42"))]
+    #[schema(example = "42")]
     pub cursor: String,
     /// Identifies the change: `LANE-COMMIT.INDEX`. The same change always has the same id, whereas its cursor depends on
     /// what was read before it.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "0-42.0"))]
+    #[schema(value_type = String, example = "0-42.0")]
     pub id: ChangeId,
     /// The kind of change.
     pub kind: ChangeKind,
     /// The session.
     pub session_id: SessionId,
     /// The first added seq, if items were added.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub first_seq: Option<u64>,
     /// The last added seq, if items were added.
-    #[cfg_attr(feature = "openapi", schema(required))]
+    #[schema(required)]
     pub last_seq: Option<u64>,
     /// The store's time of the commit.
     pub at: Timestamp,

@@ -4,8 +4,7 @@ use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 
 /// One integrity error.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Finding {
     /// The session, if the finding concerns one.
     pub session_id: Option<String>,
