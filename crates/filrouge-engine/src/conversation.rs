@@ -23,11 +23,10 @@ impl Context {
         session: &SessionId,
     ) -> Result<Recorded, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                let loaded = snapshot.get(&query_scope, &id)?;
-                in_session(&id, read_conversation(snapshot, loaded))
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let loaded = snapshot.get(scope, id)?;
+                in_session(id, read_conversation(snapshot, loaded))
             })
             .await
     }

@@ -39,11 +39,10 @@ impl Context {
     ) -> Result<Diagnosis, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         let now = self.clock.now();
-        let (query_scope, id) = (scope.clone(), session.clone());
         let mut diagnosis = self
             .ledger
-            .query_session(scope, session, move |snapshot| {
-                session::examine(snapshot, &query_scope, &id, now, items)
+            .query_session(scope, session, move |snapshot, scope, id| {
+                session::examine(snapshot, scope, id, now, items)
             })
             .await?;
         for turn in &mut diagnosis.pending {

@@ -98,10 +98,9 @@ impl Stats {
     /// `session_not_found`, `session_erased`, and the ledger's errors.
     pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> Result<Lineage, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                lineage(snapshot, &query_scope, id)
+            .query_session(scope, session, move |snapshot, scope, id| {
+                lineage(snapshot, scope, id.clone())
             })
             .await
     }

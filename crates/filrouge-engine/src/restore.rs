@@ -46,12 +46,11 @@ impl Context {
     ) -> Result<Plan, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         query.check()?;
-        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                let loaded = snapshot.get(&viewer, &id)?;
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let loaded = snapshot.get(scope, id)?;
                 in_session(
-                    &id,
+                    id,
                     window::WindowReader::new(snapshot, &loaded, query).plan(),
                 )
             })

@@ -121,10 +121,9 @@ impl Stats {
         session: &SessionId,
     ) -> Result<SessionStatistics, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                statistics(snapshot, &viewer, id, ITEMS_MAX)
+            .query_session(scope, session, move |snapshot, scope, id| {
+                statistics(snapshot, scope, id.clone(), ITEMS_MAX)
             })
             .await
     }

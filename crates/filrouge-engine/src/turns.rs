@@ -77,14 +77,15 @@ impl Turns {
             false => Permission::Read,
         })?;
         if let Some(request) = query.request_id.clone() {
-            let (viewer, id) = (scope.clone(), session.clone());
-            let turn = self.ledger.query_session(scope, session, move |snapshot| {
-                let loaded = snapshot.get(&viewer, &id)?;
-                match snapshot.turn_of_request(&loaded, &request)? {
-                    Some(row) => snapshot.project(&loaded, &row).map(Some),
-                    None => snapshot.check_all_turn_rows(&loaded).map(|()| None),
-                }
-            });
+            let turn = self
+                .ledger
+                .query_session(scope, session, move |snapshot, scope, id| {
+                    let loaded = snapshot.get(scope, id)?;
+                    match snapshot.turn_of_request(&loaded, &request)? {
+                        Some(row) => snapshot.project(&loaded, &row).map(Some),
+                        None => snapshot.check_all_turn_rows(&loaded).map(|()| None),
+                    }
+                });
             let turn = turn.await?.filter(|turn| query.includes(turn));
             return Ok((turn.into_iter().collect(), None));
         }

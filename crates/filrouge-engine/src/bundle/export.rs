@@ -55,11 +55,10 @@ impl Bundles {
         let scope = &caller.scope(Permission::Read)?;
         self.check_in_ledger(scope, session).await?;
 
-        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                let loaded = snapshot.get(&query_scope, &id)?;
-                in_session(&id, write(snapshot, &loaded, &mut sink))
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let loaded = snapshot.get(scope, id)?;
+                in_session(id, write(snapshot, &loaded, &mut sink))
             })
             .await
     }

@@ -116,10 +116,9 @@ impl Calls {
         session: &SessionId,
     ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                snapshot.checkpoints(&query_scope, &id)
+            .query_session(scope, session, move |snapshot, scope, id| {
+                snapshot.checkpoints(scope, id)
             })
             .await
     }
@@ -134,11 +133,10 @@ impl Calls {
         session: &SessionId,
     ) -> Result<Checkpoint, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (query_scope, id) = (scope.clone(), session.clone());
         let newest = self
             .ledger
-            .query_session(scope, session, move |snapshot| {
-                let session = snapshot.get(&query_scope, &id)?;
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let session = snapshot.get(scope, id)?;
                 snapshot.newest_checkpoint(&session)
             })
             .await?;

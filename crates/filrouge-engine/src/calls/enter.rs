@@ -203,10 +203,10 @@ impl Calls {
         {
             return Ok(spool.spooled_turn(scope, session, request));
         }
-        let (query_scope, id, request) = (scope.clone(), session.clone(), request.clone());
+        let request = request.clone();
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                let session = snapshot.get(&query_scope, &id)?;
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let session = snapshot.get(scope, id)?;
                 let row = snapshot.turn_of_request(&session, &request)?;
                 row.map(|row| snapshot.project(&session, &row)).transpose()
             })

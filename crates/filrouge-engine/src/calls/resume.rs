@@ -214,11 +214,10 @@ impl Calls {
         session: &SessionId,
         fence: u64,
     ) -> Result<LoadedSession, Failure> {
-        let (query_scope, id) = (scope.clone(), session.clone());
         let limit = self.settings.calls.tail_items;
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                let session = snapshot.get(&query_scope, &id)?;
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let session = snapshot.get(scope, id)?;
                 if session.head.lease.fence != fence {
                     let detail = "the lease was taken over before the session was read";
                     return Err(Failure::new(ErrorCode::StaleFence, detail)

@@ -157,11 +157,10 @@ impl LeaseReader {
         {
             return Ok(spooled.lease);
         }
-        let (query_scope, id) = (scope.clone(), session.clone());
         let now = self.clock.lease_now();
         self.ledger
-            .query_session(scope, session, move |snapshot| {
-                snapshot.lease(&query_scope, &id, now)
+            .query_session(scope, session, move |snapshot, scope, id| {
+                snapshot.lease(scope, id, now)
             })
             .await
     }

@@ -83,15 +83,15 @@ impl Tail {
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`, and the ledger's errors.
     pub async fn read(&mut self, max_items: usize) -> Result<(Vec<TailEvent>, bool), Failure> {
-        let (query_scope, id, after) = (self.scope.clone(), self.session.clone(), self.position);
+        let after = self.position;
         let received = self.drafts.as_ref().map(SentDrafts::received_chunks);
         let (items, updates, no_more_items) = self
             .core
             .ledger
-            .query_session(&self.scope, &self.session, move |snapshot| {
-                let (items, next) = snapshot.items(&query_scope, &id, after, max_items)?;
+            .query_session(&self.scope, &self.session, move |snapshot, scope, id| {
+                let (items, next) = snapshot.items(scope, id, after, max_items)?;
                 let updates = match received.filter(|_| next.is_none()) {
-                    Some(received) => Some(snapshot.drafts(&query_scope, &id, &received)?),
+                    Some(received) => Some(snapshot.drafts(scope, id, &received)?),
                     None => None,
                 };
                 Ok((items, updates, next.is_none()))

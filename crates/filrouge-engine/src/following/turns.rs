@@ -52,11 +52,10 @@ impl Core {
         session: &SessionId,
     ) -> Result<Follower, Failure> {
         let only_hot = self.in_hot(scope, session).await?;
-        let (query_scope, id) = (scope.clone(), session.clone());
         let pk = self
             .ledger
-            .query_session(scope, session, move |snapshot| {
-                Ok(snapshot.get(&query_scope, &id)?.pk)
+            .query_session(scope, session, move |snapshot, scope, id| {
+                Ok(snapshot.get(scope, id)?.pk)
             })
             .await?;
         Ok(self.commit_notifier().follow((!only_hot).then_some(pk)))

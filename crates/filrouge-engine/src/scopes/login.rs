@@ -143,9 +143,8 @@ impl TieredLedger {
     ) -> Result<(), Failure> {
         let operator = Scope::new(tenant.clone(), Viewer::Operator);
         let ephemeral: &dyn Ledger = &self.ephemeral;
-        let (viewer, id) = (operator.clone(), session.clone());
-        let streams = ephemeral.query_session(&operator, session, move |snapshot| {
-            let Some(loaded) = snapshot.find(&viewer, &id)? else {
+        let streams = ephemeral.query_session(&operator, session, move |snapshot, scope, id| {
+            let Some(loaded) = snapshot.find(scope, id)? else {
                 return Ok(Vec::new());
             };
             let drafts = snapshot.view.drafts(loaded.pk)?.into_iter();

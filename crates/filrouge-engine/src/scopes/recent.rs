@@ -118,12 +118,10 @@ impl TieredLedger {
     }
 
     async fn head(&self, scope: &Scope, session: &SessionId) -> Result<ShownVersion, Failure> {
-        let (viewer, id) = (scope.clone(), session.clone());
         // The query names the session, so that the store fetches it in one round trip.
-        let read_head = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
-            ShownVersion::read(snapshot, &viewer, &id)
-        };
-        self.ledger.query_session(scope, session, read_head).await
+        self.ledger
+            .query_session(scope, session, ShownVersion::read)
+            .await
     }
 
     /// The page of a copy that is of `as_of`, the ledger's current version. If there is none, starts to build a copy

@@ -106,14 +106,13 @@ impl Turns {
         expected_seq: Option<u64>,
         all_keyed: bool,
     ) -> Result<Written<Appended>, Failure> {
-        let (viewer, id) = (scope.clone(), session_id.clone());
         let now = self.clock.lease_now();
         let (turn, last_seq, lease_check) = self
             .ledger
-            .query_session(scope, session_id, move |snapshot| {
-                let turn = snapshot.turn(&viewer, &id, &turn_id)?;
-                let session = snapshot.get(&viewer, &id)?;
-                let lease_check = check_lease(&session, &viewer, now);
+            .query_session(scope, session_id, move |snapshot, scope, id| {
+                let turn = snapshot.turn(scope, id, &turn_id)?;
+                let session = snapshot.get(scope, id)?;
+                let lease_check = check_lease(&session, scope, now);
                 Ok((turn, session.head.last_seq, lease_check))
             })
             .await?;

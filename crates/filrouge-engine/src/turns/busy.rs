@@ -99,10 +99,10 @@ impl Turns {
         if scope.fence.is_none() || is_spooled {
             return Ok(false);
         }
-        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.lease_now());
+        let now = self.clock.lease_now();
         self.ledger
-            .query_session(&scope, session, move |snapshot| {
-                snapshot.is_inherited_turn(&viewer, &id, &turn, now)
+            .query_session(&scope, session, move |snapshot, scope, id| {
+                snapshot.is_inherited_turn(scope, id, &turn, now)
             })
             .await
     }

@@ -99,8 +99,8 @@ pub async fn links_can_be_recomputed_by_a_stranger(f: &Fixture) {
     }
     let (end, rows) = f
         .ledger
-        .query_session(&anyone(), &sid("s/ü"), move |snapshot| {
-            let session = snapshot.get(&who, &sid("s/ü"))?;
+        .query_session(&anyone(), &sid("s/ü"), |snapshot, scope, id| {
+            let session = snapshot.get(scope, id)?;
             Ok((
                 session.head.link,
                 snapshot.view.records(session.pk, 1, 1000)?,

@@ -188,9 +188,9 @@ pub async fn erasure_deletes_checkpoints(f: &Fixture) {
         .write_checkpoint(&who, checkpoint("s", None, None, "{}"))
         .await;
     assert_eq!(code(late), ErrorCode::SessionErased);
-    let (id, of) = (sid("s"), sid("s"));
-    let left = f.ledger.query_session(&who, &of, move |snapshot| {
-        let found = snapshot.view.session(&operator("t").tenant, &id, None)?;
+    let id = sid("s");
+    let left = f.ledger.query_session(&who, &id, |snapshot, _, id| {
+        let found = snapshot.view.session(&operator("t").tenant, id, None)?;
         match found {
             Some(stored) => snapshot.view.checkpoint_seqs(stored.pk),
             None => Ok(Vec::new()),

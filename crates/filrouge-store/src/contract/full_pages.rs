@@ -198,10 +198,9 @@ pub async fn pages_of_large_turns_are_bounded(f: &Fixture) {
         let session = format!("s{n}");
         large_turns_of(f, &session, &sizes(&mut runner)).await;
         let (who, id) = (anyone(), sid(&session));
-        let (asked, named) = (who.clone(), id.clone());
-        let query = f.ledger.query_session(&asked, &named, move |snapshot| {
+        let query = f.ledger.query_session(&who, &id, |snapshot, scope, id| {
             let mut all = Vec::new();
-            snapshot.for_each_turn(&snapshot.get(&who, &id)?, |turn| {
+            snapshot.for_each_turn(&snapshot.get(scope, id)?, |turn| {
                 all.push(turn);
                 Ok(())
             })?;

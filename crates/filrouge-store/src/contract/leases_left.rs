@@ -10,20 +10,21 @@ use crate::command::{AFTER_ANY_HEARTBEAT, Outcome, Scope, Write};
 use crate::rows::HeadLease;
 
 async fn head_lease(f: &Fixture, who: &Scope) -> HeadLease {
-    let (viewer, id, queried_id) = (who.clone(), sid("s"), sid("s"));
-    let query = f.ledger.query_session(who, &queried_id, move |snapshot| {
-        Ok(snapshot.get(&viewer, &id)?.head.lease)
+    let id = sid("s");
+    let query = f.ledger.query_session(who, &id, |snapshot, scope, id| {
+        Ok(snapshot.get(scope, id)?.head.lease)
     });
     query.await.unwrap()
 }
 
 /// Whether the caller holds the session and the previous holder left the turn open.
 async fn is_inherited(f: &Fixture, who: &Scope, turn: TurnId) -> bool {
-    let (viewer, id, now) = (who.clone(), sid("s"), f.clock.now());
-    let queried_id = id.clone();
-    let query = f.ledger.query_session(who, &queried_id, move |snapshot| {
-        snapshot.is_inherited_turn(&viewer, &id, &turn, now)
-    });
+    let (id, now) = (sid("s"), f.clock.now());
+    let query = f
+        .ledger
+        .query_session(who, &id, move |snapshot, scope, id| {
+            snapshot.is_inherited_turn(scope, id, &turn, now)
+        });
     query.await.unwrap()
 }
 

@@ -99,12 +99,14 @@ pub async fn the_bytes_of_one_read_are_limited(f: &Fixture) {
         let scope = who.clone();
         async move {
             let id = SessionId::new("s").unwrap();
-            let (asked, named) = (scope.clone(), id.clone());
-            let query = f.ledger.query_session(&asked, &named, move |snapshot| {
-                let loaded = snapshot.get(&scope, &id)?;
-                let items = snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
-                Ok((items.len(), room))
-            });
+            let query = f
+                .ledger
+                .query_session(&scope, &id, move |snapshot, scope, id| {
+                    let loaded = snapshot.get(scope, id)?;
+                    let items =
+                        snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
+                    Ok((items.len(), room))
+                });
             query.await
         }
     };

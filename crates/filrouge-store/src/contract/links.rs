@@ -132,9 +132,9 @@ pub async fn linking_needs_the_secret_and_removes_it(f: &Fixture) {
     assert_eq!(code(f.session(&bob, "s").await), ErrorCode::SessionNotFound);
     let refused = f.write_session(&bob, link("s", "bob")).await;
     assert_eq!(code(refused), ErrorCode::SessionLinked);
-    let (asked, s) = (ann.clone(), sid("s"));
-    let row = f.ledger.query_session(&asked, &s, move |snapshot| {
-        Ok(snapshot.get(&ann, &sid("s"))?.row)
+    let id = sid("s");
+    let row = f.ledger.query_session(&ann, &id, |snapshot, scope, id| {
+        Ok(snapshot.get(scope, id)?.row)
     });
     assert_eq!(row.await.unwrap().token, None);
     f.assert_intact().await;

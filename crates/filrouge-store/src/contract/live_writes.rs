@@ -143,11 +143,13 @@ impl Fixture {
 
     /// The current lease.
     pub async fn lease(&self, who: &Scope, session: &str) -> Result<Lease, Failure> {
-        let (viewer, id, now) = (who.clone(), sid(session), self.clock.now());
-        let request = move |snapshot: &crate::read::VerifiedSnapshot<'_, dyn crate::View + '_>| {
-            snapshot.lease(&viewer, &id, now)
-        };
-        self.ledger.query_session(who, &sid(session), request).await
+        let (id, now) = (sid(session), self.clock.now());
+        let lease = self
+            .ledger
+            .query_session(who, &id, move |snapshot, scope, id| {
+                snapshot.lease(scope, id, now)
+            });
+        lease.await
     }
 
     /// Executes a write whose outcome is a checkpoint; returns the checkpoint and whether it is new.
@@ -175,11 +177,11 @@ impl Fixture {
         who: &Scope,
         session: &str,
     ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
-        let (viewer, id) = (who.clone(), sid(session));
-        let request = move |snapshot: &crate::read::VerifiedSnapshot<'_, dyn crate::View + '_>| {
-            snapshot.checkpoints(&viewer, &id)
-        };
-        self.ledger.query_session(who, &sid(session), request).await
+        let id = sid(session);
+        let all = self.ledger.query_session(who, &id, |snapshot, scope, id| {
+            snapshot.checkpoints(scope, id)
+        });
+        all.await
     }
 
     /// The seqs of the checkpoints, newest first; all must be readable.
@@ -190,12 +192,10 @@ impl Fixture {
 
     /// The newest readable checkpoint.
     pub async fn newest_checkpoint(&self, who: &Scope, session: &str) -> NewestCheckpoint {
-        let (viewer, id) = (who.clone(), sid(session));
-        let request = move |snapshot: &crate::read::VerifiedSnapshot<'_, dyn crate::View + '_>| {
-            let session = snapshot.get(&viewer, &id)?;
-            snapshot.newest_checkpoint(&session)
-        };
-        let found = self.ledger.query_session(who, &sid(session), request).await;
-        found.unwrap()
+        let id = sid(session);
+        let found = self.ledger.query_session(who, &id, |snapshot, scope, id| {
+            snapshot.newest_checkpoint(&snapshot.get(scope, id)?)
+        });
+        found.await.unwrap()
     }
 }

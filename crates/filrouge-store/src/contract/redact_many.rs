@@ -192,11 +192,10 @@ async fn journal(f: &Fixture, session: &str, steps: &[RandomWrite]) -> Vec<Turn>
 
 /// The links before and after each record, by its first seq.
 async fn links(f: &Fixture, session: &str) -> BTreeMap<u64, (Link, Link)> {
-    let (who, id) = (anyone(), sid(session));
     f.ledger
-        .query_session(&anyone(), &sid(session), move |snapshot| {
-            let loaded = snapshot.get(&who, &id)?;
-            let scope = LinkScope::new(&who.tenant, &id);
+        .query_session(&anyone(), &sid(session), |snapshot, who, id| {
+            let loaded = snapshot.get(who, id)?;
+            let scope = LinkScope::new(&who.tenant, id);
             let rows = snapshot.view.records(loaded.pk, 1, 10_000)?;
             let read = |row| decode(row, &scope, snapshot.keyring, MacCheck::Keyed).unwrap();
             let links = rows.iter().map(|row| (row, read(row)));

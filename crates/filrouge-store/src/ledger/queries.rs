@@ -83,10 +83,17 @@ impl dyn Ledger + '_ {
     ) -> Result<R, Failure>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
+        F: for<'a> FnOnce(
+                &VerifiedSnapshot<'a, dyn View + 'a>,
+                &Scope,
+                &SessionId,
+            ) -> Result<R, Failure>
             + Send
             + 'static,
     {
+        let (viewer, id) = (scope.clone(), session.clone());
+        let query =
+            move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| query(snapshot, &viewer, &id);
         self.query_about(QuerySubject::Session(scope, session), query)
             .await
     }
@@ -110,9 +117,8 @@ impl dyn Ledger + '_ {
     /// # Errors
     /// `session_not_found`, `integrity_error`.
     pub async fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
-        let (viewer, session_id) = (scope.clone(), id.clone());
-        self.query_session(scope, id, move |snapshot| {
-            snapshot.session(&viewer, &session_id)
+        self.query_session(scope, id, move |snapshot, scope, session| {
+            snapshot.session(scope, session)
         })
         .await
     }
@@ -165,9 +171,8 @@ impl dyn Ledger + '_ {
         session: &SessionId,
         id: TurnId,
     ) -> Result<Turn, Failure> {
-        let (viewer, session_id) = (scope.clone(), session.clone());
-        self.query_session(scope, session, move |snapshot| {
-            snapshot.turn(&viewer, &session_id, &id)
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.turn(scope, session, &id)
         })
         .await
     }
@@ -182,9 +187,8 @@ impl dyn Ledger + '_ {
         session: &SessionId,
         query: TurnQuery,
     ) -> Result<TurnPage, Failure> {
-        let (viewer, session_id) = (scope.clone(), session.clone());
-        self.query_session(scope, session, move |snapshot| {
-            snapshot.turns(&viewer, &session_id, &query)
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.turns(scope, session, &query)
         })
         .await
     }
@@ -200,9 +204,8 @@ impl dyn Ledger + '_ {
         after: u64,
         limit: usize,
     ) -> Result<ItemPage, Failure> {
-        let (viewer, session_id) = (scope.clone(), session.clone());
-        self.query_session(scope, session, move |snapshot| {
-            snapshot.items(&viewer, &session_id, after, limit)
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.items(scope, session, after, limit)
         })
         .await
     }
@@ -275,9 +278,8 @@ impl dyn Ledger + '_ {
         after: u64,
         limit: usize,
     ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
-        let (viewer, session_id) = (scope.clone(), session.clone());
-        self.query_session(scope, session, move |snapshot| {
-            snapshot.events(&viewer, &session_id, after, limit)
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.events(scope, session, after, limit)
         })
         .await
     }
@@ -293,9 +295,8 @@ impl dyn Ledger + '_ {
         session: &SessionId,
         last_read: BTreeMap<StreamId, u64>,
     ) -> Result<Vec<DraftUpdate>, Failure> {
-        let (viewer, session_id) = (scope.clone(), session.clone());
-        self.query_session(scope, session, move |snapshot| {
-            snapshot.drafts(&viewer, &session_id, &last_read)
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.drafts(scope, session, &last_read)
         })
         .await
     }

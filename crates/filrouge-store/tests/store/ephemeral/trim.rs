@@ -39,10 +39,9 @@ async fn turns(f: &Fixture, who: &Scope, order: TurnOrder, limit: usize) -> Vec<
 
 /// Reads as a restore does: turn rows from the newest back, then the items. Returns the ordinals and the seqs.
 async fn read_for_restore(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64>), Failure> {
-    let (scope, id) = (who.clone(), sid("s0"));
-    let session_id = id.clone();
-    let ordinals_and_seqs = f.ledger.query_session(who, &session_id, move |snapshot| {
-        let session = snapshot.get(&scope, &id)?;
+    let id = sid("s0");
+    let ordinals_and_seqs = f.ledger.query_session(who, &id, |snapshot, scope, id| {
+        let session = snapshot.get(scope, id)?;
         let (mut rows, mut before) = (Vec::new(), None);
         loop {
             let page = snapshot.turn_rows_descending(&session, before, 2)?;
