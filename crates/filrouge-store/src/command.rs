@@ -192,6 +192,8 @@ pub struct Start {
     pub reopen: bool,
     /// The policy for open turns.
     pub concurrent_turns: ConcurrentTurns,
+    /// The values of the application's label ([`filrouge_types::Session::state`]) with which a session gets no new turn.
+    pub terminal: Vec<Box<str>>,
 }
 
 /// Appends items to an open turn.

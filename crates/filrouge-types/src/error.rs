@@ -99,7 +99,7 @@ codes! {
     LeaseExpired = "lease_expired" 409 false "The lease has expired",
     /// Another holder has the lease, and the write names no fence.
     LeaseHeld = "lease_held" 409 true "The session is held by a lease",
-    /// The session's state is terminal (`calls.terminal_states`): it cannot be resumed.
+    /// The session's state is terminal (`calls.terminal_states`): it cannot be resumed, and gets no new turn.
     SessionTerminated = "session_terminated" 409 false "The session is in a terminal state",
     /// Another request is working on the turn.
     TurnBusy = "turn_busy" 409 true "Another request is working on the turn",

@@ -192,12 +192,7 @@ impl Calls {
         Ok(Acquire {
             ttl: self.lease_ttl(ttl_ms)?,
             create,
-            // A session in a terminal state cannot be resumed. This applies only where sessions are resumed from the
-            // journal.
-            terminal: match self.settings.calls.journal {
-                Journal::On => self.settings.calls.terminal.clone(),
-                Journal::Shadow | Journal::Off => Vec::new(),
-            },
+            terminal: self.settings.calls.terminal_states().to_vec(),
             resumes,
         })
     }

@@ -35,13 +35,23 @@ pub struct CallSettings {
     pub checkpoint_bytes: usize,
     /// The maximum number of items after the checkpoint that a resume returns; a cursor reads the rest.
     pub tail_items: usize,
-    /// States (labels of the application) from which a session cannot be resumed, such as `TRANSFERRED`.
+    /// States (labels of the application) in which a session has ended: it cannot be resumed, and gets no new turn.
     pub terminal: Vec<Box<str>>,
+}
+
+impl CallSettings {
+    /// The states in which a session has ended; none where calls are not resumed from the ledger.
+    pub(crate) fn terminal_states(&self) -> &[Box<str>] {
+        match self.journal {
+            Journal::On => &self.terminal,
+            Journal::Shadow | Journal::Off => &[],
+        }
+    }
 }
 
 impl Default for CallSettings {
     /// The defaults: leases of 30 s (at most 10 min), waits of 2 s (at most 30 s), 8 checkpoints of at most 1 MiB, 200
-    /// items, no terminal state.
+    /// items, the terminal states `TRANSFERRED` and `CONFIRMED`.
     fn default() -> Self {
         Self {
             journal: Journal::default(),
@@ -52,7 +62,7 @@ impl Default for CallSettings {
             checkpoints_kept: 8,
             checkpoint_bytes: 1 << 20,
             tail_items: 200,
-            terminal: Vec::new(),
+            terminal: ["TRANSFERRED", "CONFIRMED"].map(Into::into).to_vec(),
         }
     }
 }

@@ -90,6 +90,7 @@ impl TieredLedger {
             status: late.status,
             reopen: false,
             concurrent_turns: ConcurrentTurns::Allow,
+            terminal: Vec::new(),
         };
         let put = self.write_to_ledger(command_as(owner, Write::Start(Arc::new(start))));
         match put.await?.outcome {

@@ -43,8 +43,8 @@ impl Turns {
     /// Starts a turn, or records a complete one.
     ///
     /// # Errors
-    /// `session_conflict`, `turn_open`, `idempotency_mismatch`, `invalid`, `limit_exceeded`, `credential_refused`, and
-    /// the ledger's errors.
+    /// `session_conflict`, `session_closed`, `session_terminated`, `turn_open`, `idempotency_mismatch`, `invalid`,
+    /// `limit_exceeded`, `credential_refused`, and the ledger's errors.
     pub async fn start(
         &self,
         caller: &Caller,
@@ -286,6 +286,11 @@ impl Turns {
             status,
             reopen,
             concurrent_turns: self.settings.concurrent_turns,
+            // What happened earlier is recorded in whatever state the session is by now.
+            terminal: match reopen {
+                true => self.settings.calls.terminal_states().to_vec(),
+                false => Vec::new(),
+            },
         })
     }
 

@@ -40,7 +40,7 @@ operation_codes! {
     verifySession: SessionEphemeral;
     recordStream fenced: TurnClosed StreamOpen StreamLost LimitExceeded UnsupportedMediaType;
     getTechnicalStatus: LimitExceeded;
-    startTurn fenced: SessionConflict SessionErased HotUnavailable SessionClosed TurnBusy TurnOpen TurnRedacted
+    startTurn fenced: SessionConflict SessionErased HotUnavailable SessionClosed SessionTerminated TurnBusy TurnOpen TurnRedacted
         IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
     finalizeTurn fenced: TurnClosed IdempotencyMismatch FinalExists AnswerMissing;
     failTurn fenced: TurnClosed IdempotencyMismatch FinalExists;

@@ -174,6 +174,7 @@ pub fn start_with(
         },
         reopen: true,
         concurrent_turns: ConcurrentTurns::Allow,
+        terminal: Vec::new(),
     }
 }
 

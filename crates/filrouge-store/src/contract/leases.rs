@@ -271,6 +271,30 @@ pub async fn a_fence_creates_no_session(f: &Fixture) {
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
 }
 
+pub async fn sessions_in_a_terminal_state_get_no_new_turn(f: &Fixture) {
+    let who = anyone();
+    let terminal = |request: &str| {
+        let mut command = super::fixture::start(&who, "s", request, "q");
+        command.terminal = vec!["DONE".into()];
+        command
+    };
+    let open = f.try_start(&who, terminal("a")).await.unwrap();
+    f.write(&who, checkpoint("s", None, Some("DONE"), "{}"))
+        .await
+        .unwrap();
+    assert_eq!(
+        code(f.try_start(&who, terminal("b")).await),
+        ErrorCode::SessionTerminated
+    );
+    // A retry is no new turn, and a turn in progress may end.
+    assert!(f.try_start(&who, terminal("a")).await.unwrap().replayed);
+    f.write_turn(&who, super::fixture::finalize("s", open.turn_id, Some("a")))
+        .await
+        .unwrap();
+    let other = super::fixture::start(&who, "s", "b", "q");
+    f.try_start(&who, other).await.unwrap();
+}
+
 pub async fn sessions_in_a_terminal_state_are_not_acquired(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();

@@ -138,7 +138,8 @@ macro_rules! contract_tests {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
                 acquiring_creates_the_session, a_fence_creates_no_session,
-                sessions_in_a_terminal_state_are_not_acquired, strangers_acquire_no_lease, a_resume_is_reported_once,
+                sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,
+                strangers_acquire_no_lease, a_resume_is_reported_once,
                 lease_changes_are_not_in_the_feed,
             }
             leases_left {
@@ -292,7 +293,8 @@ macro_rules! session_contract_tests {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
                 acquiring_creates_the_session, a_fence_creates_no_session,
-                sessions_in_a_terminal_state_are_not_acquired, strangers_acquire_no_lease, a_resume_is_reported_once,
+                sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,
+                strangers_acquire_no_lease, a_resume_is_reported_once,
             }
             leases_left {
                 the_head_records_when_a_fence_was_granted, turns_of_the_previous_holder_are_recognized,

@@ -77,7 +77,7 @@ fn acquire_lease<T: Tx>(
         (None, Some(new)) => insert_session(w, new)?,
         (None, None) => return Err(session_not_found(&command.session_id)),
     };
-    check_can_continue(&session, w.ctx, acquire)?;
+    check_can_continue(&session, &acquire.terminal)?;
     let previous_fence = session.head.lease.fence;
     session.head.lease = lease_check(&session, w.ctx).after_request(command)?;
     if previous_fence == 0 {
@@ -145,14 +145,17 @@ fn expiry_after_queued_renewal(
     lease.expires_at.max(expiry(now, ttl))
 }
 
-/// Refuses a lease of a session that is closed or in a terminal state.
-fn check_can_continue(
+/// Refuses a lease of, or a new turn in, a session that is closed or in one of the states in `terminal`.
+pub(super) fn check_can_continue(
     session: &VerifiedSession,
-    ctx: &RuleContext<'_>,
-    acquire: &Acquire,
+    terminal: &[Box<str>],
 ) -> Result<(), Failure> {
     let state = session.row.state.as_deref();
-    lease_check(session, ctx).check_state(state, &acquire.terminal)?;
+    if let Some(state) = state.filter(|state| terminal.iter().any(|t| **t == **state)) {
+        let detail = format!("session {:?} is in state {state}", session.name());
+        return Err(Failure::new(ErrorCode::SessionTerminated, detail)
+            .with_hint("begin another session: this one cannot continue"));
+    }
     if session.row.status == SessionStatus::Closed {
         let detail = format!("session {:?} is closed", session.name());
         return Err(Failure::new(ErrorCode::SessionClosed, detail)

@@ -23,22 +23,6 @@ pub struct LeaseCheck<'a> {
 }
 
 impl LeaseCheck<'_> {
-    /// Checks that `state`, the session's application state, is none of the states in `terminal`. `None` (no state)
-    /// passes.
-    ///
-    /// # Errors
-    /// `session_terminated`.
-    pub fn check_state(&self, state: Option<&str>, terminal: &[Box<str>]) -> Result<(), Failure> {
-        match state.filter(|state| terminal.iter().any(|t| **t == **state)) {
-            None => Ok(()),
-            Some(state) => {
-                let detail = format!("session {:?} is in state {state}", self.session.as_str());
-                Err(Failure::new(ErrorCode::SessionTerminated, detail)
-                    .with_hint("begin another session: this one cannot continue"))
-            }
-        }
-    }
-
     /// Checks that `holder` has a live lease of the session with the number `fence`.
     ///
     /// # Errors

@@ -1,9 +1,7 @@
 //! Starts a turn. The same command records a complete turn, replaces a turn, and reopens an interrupted one (DESIGN
 //! §4.1, §4.6).
 
-use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, RawJson, Role, SessionStatus, Turn, TurnStatus,
-};
+use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, RawJson, Role, Turn, TurnStatus};
 
 use super::lease;
 use super::writing::{
@@ -42,7 +40,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
         None => lease::check_no_fence(w.scope)?,
     }
     if let Some(session) = existing.as_ref().filter(|_| start.event.replaces.is_none()) {
-        check_active(session)?;
+        lease::check_can_continue(session, &start.terminal)?;
     }
     check_not_empty(&start.batch)?;
     check_unique_ids(&start.batch)?;
@@ -82,16 +80,6 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
     let roles = start.batch.items().map(|item| item.role);
     let written = WrittenRange::new(&session, first, last + 1 - first, roles);
     Ok(Outcome::Turn(Box::new(turn), written))
-}
-
-/// Refuses new turns in a closed session; its open turns may still end.
-fn check_active(session: &VerifiedSession) -> Result<(), Failure> {
-    if session.row.status != SessionStatus::Closed {
-        return Ok(());
-    }
-    let detail = format!("session {:?} is closed", session.name());
-    Err(Failure::new(ErrorCode::SessionClosed, detail)
-        .with_hint("begin another session, or patch this one's status to active"))
 }
 
 /// Determines the ordinal and the version of a new turn: the session's next ordinal and version 1. A replacement gets

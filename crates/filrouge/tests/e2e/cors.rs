@@ -40,6 +40,11 @@ fn pages_of_an_allowed_origin_can_call_every_wire() {
             "{target}: a preflight needs no credentials"
         );
         assert_eq!(allowed_origin(&preflight), Some(PAGE), "{target}");
+        assert_eq!(
+            preflight.header("access-control-allow-credentials"),
+            None,
+            "{target}: browsers send no cookies"
+        );
         let header = |name: &str| preflight.header(name).map(str::to_owned);
         assert_eq!(
             header("access-control-allow-methods").as_deref(),

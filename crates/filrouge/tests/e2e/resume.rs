@@ -224,12 +224,9 @@ fn an_unreadable_checkpoint_falls_back_to_the_previous_one_then_to_all_items() {
 }
 
 #[test]
-fn a_session_in_a_terminal_state_cannot_be_resumed() {
+fn a_session_in_a_terminal_state_cannot_continue() {
     let world = World::new();
-    let server = serve_with(
-        &world,
-        &[("FILROUGE_TERMINAL_STATES", "TRANSFERRED,CONFIRMED")],
-    );
+    let server = world.serve();
     let client = server.client();
     start(&client, "r", None);
     client
@@ -252,13 +249,27 @@ fn a_session_in_a_terminal_state_cannot_be_resumed() {
         .post("/s/lease", &json!({"holder": "b"}))
         .fails(409, "session_terminated");
     assert_eq!(client.get_body("/s/lease")["holder"], Value::Null);
+    let another = json!({"request_id": "three", "question_neutral": "q"});
+    client
+        .post("/s/turns", &another)
+        .fails(409, "session_terminated");
+    client
+        .patch("/s", &json!({"state": "TRANSFERRED"}))
+        .wrote(200);
+    client
+        .post("/s/turns", &another)
+        .fails(409, "session_terminated");
     // A write of another state reopens the session.
     client.patch("/s", &json!({"state": "START"})).wrote(200);
     resume(&client, &json!({"holder": "b"}));
     server.stop();
-    // Without the setting no state is terminal; a closed session stays closed.
-    let server = world.serve();
+    // Another setting replaces the default; a closed session stays closed.
+    let server = serve_with(&world, &[("FILROUGE_TERMINAL_STATES", "none")]);
     let client = server.client();
+    client
+        .patch("/s", &json!({"state": "CONFIRMED", "fence": 2}))
+        .wrote(200);
+    start(&client, "four", Some(2));
     client.post("/s/close", &json!({"fence": 2})).wrote(200);
     client.delete("/s/lease?holder=b&fence=2").wrote(200);
     client

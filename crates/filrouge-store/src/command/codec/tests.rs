@@ -128,6 +128,7 @@ fn a_start() -> impl Strategy<Value = Write> {
             status: [TurnStatus::Open, TurnStatus::Finalized][usize::from(flag)],
             reopen: flag,
             concurrent_turns: [ConcurrentTurns::Allow, ConcurrentTurns::Reject][usize::from(flag)],
+            terminal: vec!["DONE".into()],
         }))
     })
 }
