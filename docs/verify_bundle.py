@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Verifies a filrouge bundle offline, by what docs/format.md says ("Bundle"); needs Python 3.8 and nothing else.
     python3 verify_bundle.py FILE [PUBLIC_KEY_HEX]
-Exit 0 and "intact", 1 and "broken: PLACE: WHAT", 2 when FILE cannot be read. Without PUBLIC_KEY_HEX, intact means:
+Exit 0 and "intact", 1 and "broken: PLACE: WHAT", 2 when FILE cannot be read
+or is no bundle of this format. Without PUBLIC_KEY_HEX, intact means:
 nothing was changed since the holder of the key in the bundle signed it."""
 import hashlib, json, re, sys
 
@@ -149,6 +150,7 @@ def main(arguments):
     try: data, key = open(arguments[0], "rb").read(), arguments[1] if len(arguments) > 1 else None
     except (OSError, IndexError) as error: return print(error, __doc__, sep="\n", file=sys.stderr) or 2
     if key and not re.fullmatch("[0-9a-fA-F]{64}", key): return print("not a public key:", key, file=sys.stderr) or 2
+    if not data.startswith(b'{"filrouge_bundle":'): return print("cannot tell: not a bundle") or 2
     if re.match(rb'{"filrouge_bundle":(?!1,)[0-9]+,', data): return print("cannot tell: another format") or 2
     found = verify(data, key and key.lower())
     if not found and not key: print("nothing was changed since the holder of this key signed it", file=sys.stderr)

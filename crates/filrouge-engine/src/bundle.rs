@@ -15,6 +15,8 @@ pub use import::ImportedBundle;
 pub use sign::{PublicKey, PublicKeyError};
 pub use verify::{BundleReport, SignedBy, verify};
 
+/// The beginning of a bundle of any format. A file that begins otherwise is no bundle.
+const MARK: &str = "{\"filrouge_bundle\":";
 /// The beginning of a bundle, up to its session.
 const OPENING: &str = "{\"filrouge_bundle\":1,\n\"session\":";
 const TURNS: &str = ",\n\"turns\":";

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::refusal::{Refusal, broken};
-use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS};
+use super::{CHECKPOINTS, END, HEAD, ITEMS, MARK, OPENING, SIGNATURE, TURNS};
 
 /// The sections of a bundle, as raw text.
 pub(super) struct Sections<'a> {
@@ -103,6 +103,9 @@ impl<'a> Parser<'a> {
 
 /// Splits a file into its sections.
 pub(super) fn parse_sections(bytes: &[u8]) -> Result<Sections<'_>, Refusal> {
+    if !bytes.starts_with(MARK.as_bytes()) {
+        return Err(Refusal::NotABundle);
+    }
     // Bytes that are not UTF-8 must not be replaced by U+FFFD: where the signed text contains U+FFFD, a file with
     // invalid bytes would verify as well. Instead the text ends before them, so that the error names their position.
     let (text, invalid_utf8) = match std::str::from_utf8(bytes) {
@@ -143,7 +146,7 @@ pub(super) fn parse_sections(bytes: &[u8]) -> Result<Sections<'_>, Refusal> {
 
 /// The format version that a bundle declares, if it is not 1.
 fn other_version(text: &str) -> Option<String> {
-    let rest = text.strip_prefix("{\"filrouge_bundle\":")?;
+    let rest = text.strip_prefix(MARK)?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     let is_other = !digits.is_empty() && digits != "1" && rest[digits.len()..].starts_with(',');
     is_other.then_some(digits)

@@ -3,9 +3,13 @@
 use filrouge_store::verify::Finding;
 use filrouge_types::{DataLocation, ErrorCode, Failure};
 
+use super::MARK;
+
 /// The reason for refusing a bundle.
 #[derive(Debug)]
 pub(super) enum Refusal {
+    /// The file does not begin like a bundle.
+    NotABundle,
     /// The bundle has this other format version.
     OtherVersion(String),
     /// The bundle's content differs from the written content.
@@ -33,6 +37,11 @@ impl From<Refusal> for Failure {
     fn from(refused: Refusal) -> Self {
         match refused {
             Refusal::VerificationFailed(failure) => failure,
+            Refusal::NotABundle => Self::new(
+                ErrorCode::Invalid,
+                format!("not a bundle: it does not begin with {MARK}"),
+            )
+            .with_hint("`filrouge export SESSION` writes bundles"),
             Refusal::OtherVersion(version) => Self::new(
                 ErrorCode::Invalid,
                 format!("the bundle has format {version}, this program reads format 1"),

@@ -21,7 +21,7 @@ use crate::shared::{command_as, to_json, unexpected_outcome};
 /// The result of a bundle's verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BundleReport {
-    /// Intact, broken, or of another version.
+    /// Intact, broken, or neither: of another version, or no bundle.
     pub verdict: Verdict,
     /// The session, when it could be read.
     pub session_id: Option<String>,
@@ -80,7 +80,7 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
             report.session_id.clone_from(&finding.session_id);
             report.findings.push(*finding);
         }
-        Err(refusal @ Refusal::OtherVersion(_)) => {
+        Err(refusal @ (Refusal::NotABundle | Refusal::OtherVersion(_))) => {
             report.verdict = Verdict::CannotTell;
             report.findings.push(Failure::from(refusal).into());
         }

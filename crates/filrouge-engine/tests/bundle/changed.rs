@@ -160,7 +160,11 @@ fn truncated_and_extended_bundles_are_broken() {
                 &ExpectedFinding::Anything,
                 &format!("cut to {length}"),
             );
-            assert_eq!(report.verdict, Verdict::Broken);
+            let verdict = match length < "{\"filrouge_bundle\":".len() {
+                true => Verdict::CannotTell,
+                false => Verdict::Broken,
+            };
+            assert_eq!(report.verdict, verdict, "cut to {length}");
         }
         for suffix in [&b"\n"[..], b" ", b"{}", b"\0", b"\xff", bundle.as_bytes()] {
             let report = verification_report(&[bundle.as_bytes(), suffix].concat()).await;

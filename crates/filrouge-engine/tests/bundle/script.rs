@@ -232,6 +232,8 @@ fn the_script_reports_by_its_exit_code() {
         fs::write(&newer, bundle.replacen(":1,", ":2,", 1)).unwrap();
         let stdout = "cannot tell: another format\n".to_owned();
         assert_eq!(run_script(&[newer.to_str().unwrap()]), (2, stdout));
+        let stdout = "cannot tell: not a bundle\n".to_owned();
+        assert_eq!(run_script(&[script]), (2, stdout));
         assert_eq!(run_script(&["/nowhere"]), (2, String::new()));
         assert_eq!(run_script(&[]), (2, String::new()));
     });

@@ -162,8 +162,8 @@ fn damage_is_reported_with_exit_code_and_location() {
     let unreadable = [&text.as_bytes()[..at], b"\xff", &text.as_bytes()[at + 3..]].concat();
     for (name, bytes, code) in [
         ("unreadable", unreadable, 1),
-        ("empty", Vec::new(), 1),
-        ("other", b"{}".to_vec(), 1),
+        ("empty", Vec::new(), 2),
+        ("other", b"{}".to_vec(), 2),
         ("cut", text.as_bytes()[..text.len() - 1].to_vec(), 1),
         ("longer", format!("{text}\n").into_bytes(), 1),
         ("version", text.replacen(":1,", ":2,", 1).into_bytes(), 2),
@@ -184,6 +184,12 @@ fn damage_is_reported_with_exit_code_and_location() {
         );
         assert!(reported["findings"][0]["what"].is_string());
     }
+    let command_output = verify(&empty, &empty.path("other"), &[]);
+    let refused = "cannot tell\n  not a bundle: ";
+    assert!(
+        command_output.stdout.starts_with(refused),
+        "{command_output:?}"
+    );
     let nowhere = empty.path("nowhere");
     for options in [&[][..], &["--json"]] {
         let command_output = verify(&empty, &nowhere, options);
