@@ -333,8 +333,9 @@ fn read_turns<V: View + ?Sized>(
     }
     let mut turns = Vec::with_capacity(newest.len());
     for turn in newest.into_values() {
-        let mut items =
-            snapshot.items_between(&loaded, turn.first_seq, turn.last_seq, &mut bytes_left)?;
+        let row = snapshot.find_turn(&loaded, scope, &turn.turn_id)?;
+        let last = row.map_or(turn.last_seq, |row| row.newest_seq());
+        let mut items = snapshot.items_between(&loaded, turn.first_seq, last, &mut bytes_left)?;
         // Items of other turns may be between the turn's own.
         items.retain(|item| item.turn_id == Some(turn.turn_id));
         turns.push((turn, items));

@@ -196,7 +196,7 @@ pub struct Start {
     pub terminal: Vec<Box<str>>,
 }
 
-/// Appends items to an open turn.
+/// Appends items to an open turn, or late items to a closed one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Append {
     /// The session.

@@ -69,7 +69,7 @@ pub struct Turn {
     #[serde(with = "crate::unassigned")]
     #[schema(value_type = Option<u64>)]
     pub first_seq: u64,
-    /// The seq of its newest item; absent while that waits for the ledger.
+    /// The seq of its newest item, without those that were added after its end; absent while that waits for the ledger.
     #[serde(with = "crate::unassigned")]
     #[schema(value_type = Option<u64>)]
     pub last_seq: u64,

@@ -165,7 +165,7 @@ fn impossible_journals_are_refused() {
                 with_item_id("i", forge(a, vec![])),
             ],
         ),
-        (2, "does not end here", vec![first(), forge(a, vec![])]),
+        (2, "a turn that had ended", vec![first(), forge(a, vec![])]),
         (
             1,
             "no redaction names it",

@@ -129,6 +129,17 @@ fn group_into_turns(items: &[ChainedItem]) -> Vec<LateTurn> {
 
 impl LateTurn {
     fn add_item(&mut self, chained: &ChainedItem) {
+        let mut events = chained.events.clone();
+        // The last item of a complete turn carries its end, so an item that was added later gets the event.
+        if self.status.is_closed()
+            && let Some(last) = self.entries.last_mut()
+            && let Some(at) = last
+                .events
+                .iter()
+                .position(|e| matches!(e, Event::Close(_)))
+        {
+            events.push(last.events.remove(at));
+        }
         for event in &chained.events {
             match event {
                 Event::Close(close) => self.status = close.status,
@@ -144,7 +155,7 @@ impl LateTurn {
                 occurred_at: Some(chained.item.when()),
                 ..chained.item.body.clone()
             },
-            events: chained.events.clone(),
+            events,
         });
     }
 }

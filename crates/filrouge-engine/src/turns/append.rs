@@ -1,4 +1,4 @@
-//! Appends items to an open turn (DESIGN §4.2).
+//! Appends items to an open turn (DESIGN §4.2), and late items to a closed one.
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ const fn is_none(items: &u64) -> bool {
 }
 
 impl Turns {
-    /// Appends items to an open turn. If the tenant records only conversations, all other items are left out and
-    /// counted.
+    /// Appends items to an open turn, or errors and notes to a closed one. If the tenant records only conversations, all
+    /// other items are left out and counted.
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
@@ -66,11 +66,13 @@ impl Turns {
         let scope = &fenced_scope(scope, request.fence, request.release)?;
         let retention = self.retention(scope, &session_id).await?;
         let all_keyed = items.iter().all(|item| item.body.item_id.is_some());
+        let all_late = items.iter().all(|item| item.body.channel.may_be_late());
         let mut omissions = Omissions::default();
         items.retain(|item| omissions.keep_or_omit(retention.record, &item.body.channel));
         let expected_seq = request.expected_seq;
         let appended = if items.is_empty() {
-            self.append_unrecorded(scope, &session_id, turn_id, expected_seq, all_keyed)
+            let kind = (all_keyed, all_late);
+            self.append_unrecorded(scope, &session_id, turn_id, expected_seq, kind)
                 .await?
         } else {
             let masker = self.masker(self.secrets_of(turn_id));
@@ -97,14 +99,15 @@ impl Turns {
     /// If it is accepted, the response has an empty range after the newest item.
     ///
     /// After the turn's end, an append whose items all have keys (`all_keyed`) gets the response of a replay: it may be
-    /// the retry of an append from before the end, which has left no trace in the ledger.
+    /// the retry of an append from before the end, which has left no trace in the ledger. `all_late` says whether a
+    /// closed turn takes all of the items.
     async fn append_unrecorded(
         &self,
         scope: &Scope,
         session_id: &SessionId,
         turn_id: TurnId,
         expected_seq: Option<u64>,
-        all_keyed: bool,
+        (all_keyed, all_late): (bool, bool),
     ) -> Result<Written<Appended>, Failure> {
         let now = self.clock.lease_now();
         let (turn, last_seq, lease_check) = self
@@ -116,7 +119,8 @@ impl Turns {
                 Ok((turn, session.head.last_seq, lease_check))
             })
             .await?;
-        let is_closed = turn.status != TurnStatus::Open;
+        let takes_late = all_late && turn.status.is_closed() && turn.deleted_at.is_none();
+        let is_closed = turn.status != TurnStatus::Open && !takes_late;
         if !is_closed {
             lease_check?;
         }

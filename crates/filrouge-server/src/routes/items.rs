@@ -15,7 +15,7 @@ use filrouge_http::extract::{Body, Cursor, Limit, SessionAccess, TurnAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, created, page};
 
-/// Appends items to an open turn, all or none.
+/// Appends items to an open turn, or errors and notes to a closed one: all or none.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/items",

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use filrouge_types::{Channel, Clock, ErrorCode, Turn, TurnStatus};
 
 use super::fixture::{
-    Fixture, anyone, append, cancel, code, fail, finalize, interrupt, item, replacement, start,
+    Fixture, anyone, append, cancel, code, fail, finalize, interrupt, item, keyed, replacement,
+    start,
 };
 use crate::command::{ConcurrentTurns, Outcome, Write};
 
@@ -219,6 +220,51 @@ pub async fn a_repeated_start_reopens_an_interrupted_turn(f: &Fixture) {
         .unwrap();
     assert_eq!((done.status, done.last_seq), (TurnStatus::Finalized, 7));
     f.assert_intact().await;
+}
+
+/// What becomes known only after a turn's end is still recorded, and nothing of the turn changes.
+pub async fn a_closed_turn_takes_late_errors_and_notes(f: &Fixture) {
+    let who = anyone();
+    for status in [
+        TurnStatus::Finalized,
+        TurnStatus::Failed,
+        TurnStatus::Cancelled,
+    ] {
+        let s = status.as_str();
+        let turn = turn_in(f, s, status).await;
+        let id = turn.turn_id;
+        f.start(&who, s, "between").await;
+        let last = f.last_seq(&who, s).await;
+        let mut error = keyed("late", "the mail bounced");
+        error.channel = Channel::Error;
+        let late = append(s, id, vec![error], Some(last));
+        let appended = f.write_append(&who, late.clone()).await.unwrap();
+        assert_eq!(appended, (last + 1, last + 1, false));
+        let again = f.write_append(&who, late).await.unwrap();
+        assert_eq!(again, (last + 1, last + 1, true));
+        let note = item(Channel::SystemNote, "the user rang off");
+        let more = append(s, id, vec![note.clone(), note.clone()], None);
+        let appended = f.write_append(&who, more).await.unwrap();
+        assert_eq!(appended, (last + 2, last + 3, false));
+        let mixed = append(s, id, vec![note, item(Channel::Thought, "hm")], None);
+        let refused = f.write_append(&who, mixed).await;
+        assert_eq!(code(refused), ErrorCode::TurnClosed);
+        let session = turn.session_id.clone();
+        assert_eq!(f.ledger.turn(&who, &session, id).await.unwrap(), turn);
+        let repeated = f.start(&who, s, "r").await;
+        assert_eq!((repeated.status, repeated.replayed), (status, true));
+        f.assert_intact().await;
+        // A redaction of the turn erases its late items too.
+        let redacted = f.redact_turn(&who, &turn).await.unwrap();
+        let items = f.items(&who, s, 100).await;
+        let own = items.iter().filter(|item| item.turn_id == Some(id));
+        assert!(own.clone().count() > 3 && own.clone().all(|item| item.redacted));
+        assert!(redacted.deleted_at.is_some());
+        let late = append(s, id, vec![item(Channel::Error, "e")], None);
+        let refused = f.write_append(&who, late).await;
+        assert_eq!(code(refused), ErrorCode::TurnClosed);
+        f.assert_intact().await;
+    }
 }
 
 pub async fn the_policy_can_allow_only_one_open_turn(f: &Fixture) {

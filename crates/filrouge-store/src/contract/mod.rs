@@ -162,7 +162,8 @@ macro_rules! contract_tests {
             }
             life {
                 every_write_has_a_defined_effect_in_every_status, interrupt_needs_silence,
-                a_repeated_start_reopens_an_interrupted_turn, the_policy_can_allow_only_one_open_turn,
+                a_repeated_start_reopens_an_interrupted_turn, a_closed_turn_takes_late_errors_and_notes,
+                the_policy_can_allow_only_one_open_turn,
             }
             limits {
                 the_items_of_a_turn_are_limited, long_ids_are_compared_as_bytes,
@@ -316,7 +317,8 @@ macro_rules! session_contract_tests {
             }
             life {
                 every_write_has_a_defined_effect_in_every_status, interrupt_needs_silence,
-                a_repeated_start_reopens_an_interrupted_turn, the_policy_can_allow_only_one_open_turn,
+                a_repeated_start_reopens_an_interrupted_turn, a_closed_turn_takes_late_errors_and_notes,
+                the_policy_can_allow_only_one_open_turn,
             }
             limits {
                 the_items_of_a_turn_are_limited, long_ids_are_compared_as_bytes,

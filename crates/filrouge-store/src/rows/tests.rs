@@ -62,15 +62,16 @@ fn turn() -> impl Strategy<Value = TurnRow> {
         any::<u64>(),
         any::<[bool; 2]>(),
     );
-    let redacted_by = prop_oneof![Just(0), 1..SEQ_MAX];
-    let time_and_redaction = (any::<i64>(), redacted_by);
+    let optional = || prop_oneof![Just(0), 1..SEQ_MAX / 2];
+    let time_and_redaction = (any::<i64>(), optional(), optional());
     (any::<[u8; 16]>(), place, 0..5_u8, seqs, time_and_redaction).prop_map(
-        |(id, place, status, seqs, (at, redacted_by))| {
+        |(id, place, status, seqs, (at, redacted_by, late))| {
             let (first, span, items, finals) = seqs;
             let now = Timestamp::from_micros(at);
             TurnRow {
                 status: TurnStatus::from_code(status).unwrap(),
                 last_seq: first + span,
+                late_seq: if late == 0 { 0 } else { first + span + late },
                 items,
                 redacted_by,
                 finals: finals.map(|exists| if exists { first + span / 2 } else { 0 }),
@@ -357,9 +358,10 @@ fn a_session_rows_fingerprint_covers_every_column() {
     assert_eq!(fingerprints.len(), changed.len());
 }
 
-/// Format 2 is format 1 with an additional number: the seq of the redaction.
+/// Formats 2 and 3 are format 1 with an additional number: the seq of the redaction, or the distance of the newest late
+/// item. Format 4 has both.
 #[test]
-fn only_a_redacted_turn_is_encoded_in_format_2() {
+fn a_turn_that_is_redacted_or_has_late_items_is_encoded_in_formats_2_to_4() {
     let now = Timestamp::from_micros(7);
     let row = TurnRow::new(TurnId::from_bytes([1; 16]), 1, 1, 5, now).sealed(&test_keyring(), 1);
     let bytes = row.encode();
@@ -373,12 +375,27 @@ fn only_a_redacted_turn_is_encoded_in_format_2() {
     assert_eq!((redacted[0], redacted.len()), (2, bytes.len() + 2));
     assert_eq!(redacted[1..11], bytes[1..11]);
     assert_eq!(redacted[11..13], [0xac, 2]);
-    let mut without_redaction = redacted;
-    without_redaction.splice(11..13, [0]);
-    assert_eq!(
-        TurnRow::decode(row.turn_id, row.place(), &without_redaction),
-        None
-    );
+    let late = TurnRow {
+        late_seq: row.last_seq + 300,
+        ..row.clone()
+    };
+    let encoded = late.clone().sealed(&test_keyring(), 1).encode();
+    let unsigned = |bytes: &[u8]| bytes[1..bytes.len() - 16].to_vec();
+    assert_eq!(encoded[0], 3);
+    assert_eq!(unsigned(&encoded), unsigned(&redacted));
+    let both = TurnRow {
+        redacted_by: 300,
+        ..late
+    };
+    let both = both.sealed(&test_keyring(), 1).encode();
+    assert_eq!((both[0], &both[11..15]), (4, &[0xac, 2, 0xac, 2][..]));
+    for mut without_number in [redacted, encoded] {
+        without_number.splice(11..13, [0]);
+        assert_eq!(
+            TurnRow::decode(row.turn_id, row.place(), &without_number),
+            None
+        );
+    }
 }
 
 /// Format 3 is format 1 with lease and checkpoints; format 4 is the same for an adopted session.

@@ -6,10 +6,12 @@ use super::SessionPk;
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The format byte of a turn that was not redacted.
+/// The format byte of a turn with neither of the two optional numbers. Each of them adds its flag.
 const FORMAT: u8 = 1;
-/// The format byte of a redacted turn, which has one more number.
-const FORMAT_REDACTED: u8 = 2;
+/// The flag of a redacted turn.
+const REDACTED: u8 = 1;
+/// The flag of a turn with late items.
+const LATE: u8 = 2;
 
 /// The state of a turn. The turn's header and contents are in its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +26,10 @@ pub struct TurnRow {
     pub status: TurnStatus,
     /// The seq of its first item.
     pub first_seq: u64,
-    /// The seq of its newest item.
+    /// The seq of its newest item, without late ones. In a closed turn this item carries the close event.
     pub last_seq: u64,
+    /// The seq of its newest late item, which was added after the turn's end; 0 if there is none.
+    pub late_seq: u64,
     /// The number of its items.
     pub items: u64,
     /// The seqs of its final items: first the neutral one, then the translated one. 0 if the item does not exist.
@@ -54,6 +58,7 @@ impl TurnRow {
             status: TurnStatus::Open,
             first_seq,
             last_seq: first_seq,
+            late_seq: 0,
             items: 0,
             finals: [0, 0],
             redacted_by: 0,
@@ -66,6 +71,12 @@ impl TurnRow {
     /// The row's key in its session: the ordinal, shifted left by 8 bits, plus the version minus 1.
     pub const fn place(&self) -> u64 {
         (self.ordinal << 8) | (self.record_version - 1)
+    }
+
+    /// The seq of its newest item.
+    #[must_use]
+    pub fn newest_seq(&self) -> u64 {
+        self.last_seq.max(self.late_seq)
     }
 
     /// Whether the other row describes the same turn state, regardless of the time of its last write, its key and its
@@ -82,11 +93,9 @@ impl TurnRow {
 
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(80);
-        out.byte(if self.redacted_by == 0 {
-            FORMAT
-        } else {
-            FORMAT_REDACTED
-        });
+        let redacted = if self.redacted_by == 0 { 0 } else { REDACTED };
+        let late = if self.late_seq == 0 { 0 } else { LATE };
+        out.byte(FORMAT + redacted + late);
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.byte(self.status.code());
         for n in [self.first_seq, self.last_seq - self.first_seq, self.items] {
@@ -103,6 +112,9 @@ impl TurnRow {
         if self.redacted_by != 0 {
             out.number(self.redacted_by);
         }
+        if self.late_seq != 0 {
+            out.number(self.late_seq - self.last_seq);
+        }
         out.time(self.last_write_at);
         out
     }
@@ -110,8 +122,8 @@ impl TurnRow {
     /// Decodes stored bytes; `None` when they are malformed.
     pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
-            let format = r.byte()?;
-            if format != FORMAT && format != FORMAT_REDACTED {
+            let flags = r.byte()?.checked_sub(FORMAT).ok_or(Malformed)?;
+            if flags > REDACTED + LATE {
                 return Err(Malformed);
             }
             let key_id = KeyId::from_be_bytes(r.array()?);
@@ -126,13 +138,15 @@ impl TurnRow {
                     distance => first_seq.checked_add(distance - 1).ok_or(Malformed)?,
                 };
             }
-            let redacted_by = match format {
-                FORMAT_REDACTED => r.number()?,
-                _ => 0,
+            let mut optional = |flag: u8| match flags & flag {
+                0 => Ok(0),
+                _ => r.number().ok().filter(|n| *n != 0).ok_or(Malformed),
             };
-            if format == FORMAT_REDACTED && redacted_by == 0 {
-                return Err(Malformed);
-            }
+            let redacted_by = optional(REDACTED)?;
+            let late_seq = match optional(LATE)? {
+                0 => 0,
+                distance => last_seq.checked_add(distance).ok_or(Malformed)?,
+            };
             Ok(Self {
                 turn_id,
                 ordinal: place >> 8,
@@ -140,6 +154,7 @@ impl TurnRow {
                 status,
                 first_seq,
                 last_seq,
+                late_seq,
                 items,
                 finals,
                 redacted_by,

@@ -1,4 +1,4 @@
-//! Appends items to an open turn (DESIGN §4.2).
+//! Appends items to an open turn (DESIGN §4.2), and late items to a closed one.
 
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
@@ -18,7 +18,7 @@ pub(super) fn apply<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     append: &Append,
 ) -> Result<Outcome, Failure> {
-    let (mut session, row) = w.turn(&append.session_id, &append.turn_id)?;
+    let (mut session, mut row) = w.turn(&append.session_id, &append.turn_id)?;
     check_not_empty(&append.batch)?;
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
@@ -43,7 +43,10 @@ pub(super) fn apply<T: Tx>(
         return Err(seq_conflict(expected, session.head.last_seq));
     }
     if row.status != TurnStatus::Open {
-        return Err(turn_closed(&row));
+        if !takes_late(&row, &append.batch) {
+            return Err(turn_closed(&row));
+        }
+        row.late_seq = session.head.last_seq + 1;
     }
     if stream.is_some() {
         draft::find(w, &session, &row, stream)?;
@@ -71,6 +74,13 @@ pub(super) fn apply<T: Tx>(
         replayed: false,
         written,
     })
+}
+
+/// Whether a turn that is not open takes these items: errors and notes that become known only after its end. They change
+/// neither its status nor its answer.
+fn takes_late(row: &TurnRow, batch: &Batch) -> bool {
+    let may_be_late = row.status.is_closed() && row.redacted_by == 0;
+    may_be_late && batch.items().all(|item| item.channel.may_be_late())
 }
 
 /// The outcome of a replay, or `None` for a new batch. The batch is a replay if all its item ids are stored, their

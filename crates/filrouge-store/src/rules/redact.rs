@@ -146,14 +146,14 @@ fn item_ranges<T: Tx>(
     turn: &TurnRow,
 ) -> Result<Vec<(u64, u64)>, Failure> {
     let (mut next_seq, mut count, mut seqs) = (turn.first_seq, 0, Vec::new());
-    while next_seq <= turn.last_seq {
+    while next_seq <= turn.newest_seq() {
         let rows = snapshot.view.records(session.pk, next_seq, PAGE)?;
         if rows.is_empty() {
             return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
         }
         for row in &rows {
             // These rows are not verified here, because they only select seqs. `NamedItems::scan` verifies the records.
-            if row.first_seq <= turn.last_seq && row.turn_id() == Some(turn.turn_id) {
+            if row.first_seq <= turn.newest_seq() && row.turn_id() == Some(turn.turn_id) {
                 seqs.push((row.first_seq, row.last_seq()));
                 count += row.count;
             }

@@ -11,7 +11,7 @@ pub fn turn_closed(id: &TurnId, status: TurnStatus, is_redacted: bool) -> Failur
     if is_redacted {
         failure.with_hint("it was redacted and accepts no more items: start another turn")
     } else if status.is_closed() {
-        failure.with_hint("start another turn, or replace this one")
+        failure.with_hint("start another turn, or replace this one; it takes only items of channel error and system_note")
     } else {
         failure.with_hint("start it again with the same request_id to open it")
     }

@@ -328,7 +328,8 @@ pub(super) fn new_batch<'a>(
     }
 }
 
-/// Counts the items of a batch in the turn's row, in memory only. The first item has the seq `first`.
+/// Counts the items of a batch in the turn's row, in memory only. The first item has the seq `first`. Once the row has
+/// a late seq, the items are late.
 pub(super) fn count_items_in_turn(
     turn: &mut TurnRow,
     batch: &Batch,
@@ -336,7 +337,10 @@ pub(super) fn count_items_in_turn(
     ctx: &RuleContext<'_>,
 ) {
     for (item, seq) in batch.items().zip(first..) {
-        turn.last_seq = seq;
+        match turn.late_seq {
+            0 => turn.last_seq = seq,
+            _ => turn.late_seq = seq,
+        }
         turn.items += 1;
         if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
             turn.finals[slot] = seq;

@@ -73,7 +73,15 @@ impl RebuiltSession {
                 "the item belongs to a turn that never began",
             ));
         };
-        turn.row.last_seq = item.seq;
+        if turn.row.status.is_closed() {
+            if !events.is_empty() || !item.body.channel.may_be_late() {
+                let detail = "the item was added to a turn that had ended";
+                return Err(session.integrity_failure(Some(item.seq), detail));
+            }
+            turn.row.late_seq = item.seq;
+        } else {
+            turn.row.last_seq = item.seq;
+        }
         turn.row.last_write_at = item.created_at;
         turn.row.items += 1;
         match turn.runs.last_mut() {

@@ -206,7 +206,14 @@ fn the_first_finalize_wins() {
         .post(&format!("{turn}/items"), &late)
         .fails(409, "turn_closed");
     assert_eq!(channels(&client, "s"), ["question", "final"]);
+    let before = client.get_body(&turn);
+    let late = json!({ "items": [text_item("e", "system", "error", "late")] });
+    let seqs = client.post(&format!("{turn}/items"), &late).wrote(201);
+    assert_eq!(seqs, json!({ "first_seq": 3, "last_seq": 3 }));
+    assert_eq!(client.get_body(&turn), before);
+    assert_eq!(channels(&client, "s"), ["question", "final", "error"]);
     server.stop();
+    world.verify();
 }
 
 #[test]
