@@ -156,6 +156,7 @@ fn operation_of(write: &Write) -> Option<&'static str> {
             Ending::Finalize { .. } | Ending::Recorded(_) => "finalize",
             Ending::Fail(_) => "fail",
             Ending::Cancel(_) => "cancel",
+            Ending::Interrupt(_) => "interrupt",
         },
         Write::Interrupt(_) => "interrupt",
         Write::Redact(_) => "redact",

@@ -260,6 +260,9 @@ pub enum Ending {
     Fail(Vec<Entry>),
     /// Cancels the turn at the user's request. The entries are the text shown so far, then the cancellation.
     Cancel(Vec<Entry>),
+    /// Interrupts the turn, because the client that sent its stream is gone: its caller may start it again. The entries
+    /// are the text shown so far, then the error.
+    Interrupt(Vec<Entry>),
     /// Finalizes the turn with the answer of a recorded stream. The entries are the recording's last items, including
     /// the answer.
     Recorded(Vec<Entry>),
@@ -270,7 +273,10 @@ impl Ending {
     pub fn entries(&self) -> &[Entry] {
         match self {
             Self::Finalize { .. } => &[],
-            Self::Fail(entries) | Self::Cancel(entries) | Self::Recorded(entries) => entries,
+            Self::Fail(entries)
+            | Self::Cancel(entries)
+            | Self::Interrupt(entries)
+            | Self::Recorded(entries) => entries,
         }
     }
 }

@@ -50,7 +50,7 @@ pub enum GiveUp {
 }
 
 impl GiveUp {
-    /// The reason that the client disconnected before the stream ended.
+    /// The reason that the client disconnected before the stream ended; the turn is interrupted.
     pub fn client_gone() -> Self {
         Self::Failed(StreamError {
             code: "client_gone".into(),

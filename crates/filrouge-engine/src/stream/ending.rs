@@ -11,7 +11,7 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, Turn, TurnStatus,
 };
 
-use super::end::{StreamEnd, StreamError};
+use super::end::{StreamEnd, StreamError, StreamErrorSource};
 use super::recording::Recording;
 use super::transcript::Transcript;
 use crate::record_policy::Omissions;
@@ -180,8 +180,8 @@ impl Recording {
         item.into()
     }
 
-    /// Ends the turn after a failure, or without `error` after a cancellation. Records the complete items, the drafted
-    /// text and the reason.
+    /// Ends the turn after a failure, or without `error` after a cancellation; interrupts it if its client is gone.
+    /// Records the complete items, the drafted text and the reason.
     async fn end_without_answer(
         &mut self,
         transcript: &mut Transcript,
@@ -199,6 +199,8 @@ impl Recording {
         (last.usage, last.metadata) = transcript.reported();
         entries.extend(self.mask_items(vec![last])?);
         let ending = match error {
+            // As after the death of a server: the caller may start the turn again.
+            Some(error) if error.source == StreamErrorSource::Client => Ending::Interrupt(entries),
             Some(_) => Ending::Fail(entries),
             None => Ending::Cancel(entries),
         };

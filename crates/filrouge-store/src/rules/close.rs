@@ -1,4 +1,4 @@
-//! Ends a turn: finalize, fail or cancel (DESIGN §4.3, §4.4). The first ending is final.
+//! Ends a turn: finalize, fail or cancel (DESIGN §4.3, §4.4). A recording can also interrupt it. The first ending is final.
 
 use filrouge_types::{
     ANSWER_IS_COPY, Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn,
@@ -35,6 +35,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
         Ending::Finalize { .. } | Ending::Recorded(_) => TurnStatus::Finalized,
         Ending::Fail(_) => TurnStatus::Failed,
         Ending::Cancel(_) => TurnStatus::Cancelled,
+        Ending::Interrupt(_) => TurnStatus::Interrupted,
     };
     if row.status.is_closed() {
         // A different ending is not a replay. If the caller also lacks the lease, the refusal states the missing lease.
@@ -71,7 +72,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
                 .chain(answer)
                 .collect()
         }
-        Ending::Fail(entries) | Ending::Cancel(entries) => {
+        Ending::Fail(entries) | Ending::Cancel(entries) | Ending::Interrupt(entries) => {
             let entries = draft_entries.as_ref().unwrap_or(entries).clone();
             with_close_event(entries, status, false, close, None)
         }
@@ -192,7 +193,7 @@ fn recorded_entries<T: Tx>(
     Ok(with_close_event(entries, status, is_copied, close, None))
 }
 
-/// Adds the close event to the last entry. `fallback` states whether the translated answer is a copy of the neutral
+/// Adds the close event, or for an interruption its event, to the last entry. `fallback` states whether the translated answer is a copy of the neutral
 /// one. `own_metadata` is metadata that filrouge adds; the caller's metadata is merged into it.
 fn with_close_event(
     mut entries: Vec<Entry>,
@@ -205,14 +206,17 @@ fn with_close_event(
         (None, None) => None,
         (given, own_metadata) => Some(merge_metadata(own_metadata.as_ref(), given.as_ref())),
     };
-    let event = CloseEvent {
-        status,
-        fingerprint: close.fingerprint,
-        fallback,
-        metadata,
+    let event = match status {
+        TurnStatus::Interrupted => Event::Interrupt {},
+        _ => Event::Close(Box::new(CloseEvent {
+            status,
+            fingerprint: close.fingerprint,
+            fallback,
+            metadata,
+        })),
     };
     if let Some(last) = entries.last_mut() {
-        last.events.push(Event::Close(Box::new(event)));
+        last.events.push(event);
     }
     entries
 }

@@ -167,7 +167,7 @@ pub(super) fn advance<T: Tx>(
 
 /// The entries that a turn's draft becomes when the turn ends; `None` if the turn has no draft.
 ///
-/// - If the turn's own recording fails or cancels the turn: all entries, as the recording gave them.
+/// - If the turn's own recording fails, cancels or interrupts the turn: all entries, as the recording gave them.
 /// - If another caller fails or cancels the turn: the draft's entries, then the caller's.
 /// - If the turn's own recording finalizes the turn: no entries, because the recording's entries replace the draft.
 /// - If the session's holder finalizes a turn whose draft the previous holder left: the draft's entries, which precede
@@ -184,7 +184,7 @@ pub(super) fn entries_at_close<T: Tx>(
     let draft = find(w, session, row, close.stream)?;
     match (&close.ending, draft) {
         (_, None) => Ok(None),
-        (Ending::Fail(given) | Ending::Cancel(given), Some(_)) => {
+        (Ending::Fail(given) | Ending::Cancel(given) | Ending::Interrupt(given), Some(_)) => {
             if close.stream.is_some() {
                 return Ok(Some(given.clone()));
             }

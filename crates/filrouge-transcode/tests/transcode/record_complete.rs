@@ -132,7 +132,7 @@ fn a_stream_that_is_given_up_ends_as_requested() {
         (GiveUp::Cancelled, TurnStatus::Cancelled, "cancelled"),
         (GiveUp::Interrupted, TurnStatus::Interrupted, "interrupted"),
         (idle(), TurnStatus::Failed, "error"),
-        (GiveUp::client_gone(), TurnStatus::Failed, "error"),
+        (GiveUp::client_gone(), TurnStatus::Interrupted, "error"),
     ] {
         let test = open_turn();
         let give_up = async {

@@ -141,7 +141,7 @@ fn without_finalize_the_caller_ends_the_turn() {
 }
 
 #[test]
-fn a_client_that_disconnects_leaves_the_received_text() {
+fn a_turn_whose_client_disconnects_keeps_its_text_and_reopens() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -152,12 +152,25 @@ fn a_client_that_disconnects_leaves_the_received_text() {
     wait_for_draft(&server);
     upload.send_text("ft");
     upload.disconnect();
-    let failed = client.get_body(&format!("{path}?wait=30000"));
-    assert_eq!(failed["status"], "failed");
-    let journal = journal(&client);
-    assert_eq!(channels(&journal), ["question", "partial", "error"]);
-    assert_eq!(journal[1].1, text("To the left"));
-    assert_eq!(error_code(&journal), "client_gone");
+    until("the turn is interrupted", || {
+        client.get_body(&path)["status"] == "interrupted"
+    });
+    let kept = journal(&client);
+    assert_eq!(channels(&kept), ["question", "partial", "error"]);
+    assert_eq!(kept[1].1, text("To the left"));
+    assert_eq!(error_code(&kept), "client_gone");
+    assert_readable_in_every_format(&client);
+    // Its own key opens it again, as after the death of a server.
+    let again = json!({"request_id": "r", "question_neutral": "Which way?"});
+    let reopened = client.post("/s/turns", &again).wrote(200);
+    assert_eq!(
+        (&reopened["status"], &reopened["replayed"]),
+        (&json!("open"), &json!(true))
+    );
+    let mut upload = Upload::chat(&server, &path, "");
+    upload.send(&(text_chunk("To the right.") + &answer_end()));
+    let done = upload.end().wrote(200);
+    assert_eq!(done["answer_neutral"], "To the right.");
     assert_readable_in_every_format(&client);
     server.stop();
     world.verify();

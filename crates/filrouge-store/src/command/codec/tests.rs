@@ -157,6 +157,7 @@ fn a_close() -> impl Strategy<Value = Write> {
         }),
         some_entries().prop_map(Ending::Fail),
         some_entries().prop_map(Ending::Cancel),
+        some_entries().prop_map(Ending::Interrupt),
         some_entries().prop_map(Ending::Recorded),
     ];
     let parts = (id(), proptest::option::of(id()), ending, an_object());

@@ -103,7 +103,10 @@ fn compare_calls(sdk: &Value, recorded: &Recorded) -> Result<(), String> {
             reported["signature"].as_str(),
             call.signature.as_deref(),
         )?;
-        let has_failed = recorded.status == Some(TurnStatus::Failed);
+        let has_failed = matches!(
+            recorded.status,
+            Some(TurnStatus::Failed | TurnStatus::Interrupted)
+        );
         let is_cut = recorded.finish.as_deref() == Some("length");
         if (call.is_partial && !has_failed && !is_cut)
             || (has_failed && !call.is_partial && call.arguments.is_empty())
@@ -193,8 +196,12 @@ fn compare_end(
             recorded.status
         ));
     };
-    same("status", Some(TurnStatus::Failed), recorded.status)?;
     let (code, source) = (&*failed.code, &*failed.source);
+    let status = match source {
+        "client" => TurnStatus::Interrupted,
+        _ => TurnStatus::Failed,
+    };
+    same("status", Some(status), recorded.status)?;
     match (error["kind"].as_str(), delivery.ending) {
         (Some("report"), _) => compare_error(delivery.scenario, error, failed),
         (Some("broken"), Ending::Lost(_)) => {
