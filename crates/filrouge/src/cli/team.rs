@@ -22,10 +22,10 @@ pub(crate) enum Team {
 )]
 pub(crate) struct Deploy {
     /// The team file, TOML or JSON
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "resume")]
+    pub(crate) file: Option<PathBuf>,
     /// Resume the team's newest session, or this one
-    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "ID", num_args = 0..=1)]
     pub(crate) resume: Option<Option<String>>,
     /// Start a new session without asking
     #[arg(long, conflicts_with = "resume")]

@@ -1,6 +1,7 @@
 //! `filrouge team deploy FILE`
 
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::Deploy;
@@ -12,12 +13,16 @@ use crate::team::{Deployment, OneShot, Start, exit_code, read_team, repl, run_on
 /// The maximum number of bytes that are read from stdin: the limit of an item in the ledger.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
-pub(super) async fn run(config: &Config, args: Deploy) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, mut args: Deploy) -> anyhow::Result<ExitCode> {
+    // In `--resume FILE`, the file is not an id.
+    let file = args.file.take();
+    let file = file.or_else(|| args.resume.as_mut()?.take().map(PathBuf::from));
+    let file = file.ok_or_else(|| Usage::new("the team file is missing"))?;
     // Wrong usage is reported before anything is created.
-    read_team(&args.file)?;
+    read_team(&file)?;
     let message = message_to_send(config, &args)?;
     let result = with(config, IfMissing::Create, async |opened, _| {
-        deploy(config, opened, args, message).await
+        deploy(config, opened, (file, args), message).await
     });
     match result.await {
         Ok(code) => Ok(ExitCode::from(code)),
@@ -39,7 +44,7 @@ pub(super) fn report_with_code(config: &Config, error: anyhow::Error) -> anyhow:
 async fn deploy(
     config: &Config,
     opened: &OpenStore,
-    args: Deploy,
+    (file, args): (PathBuf, Deploy),
     message: Option<String>,
 ) -> anyhow::Result<u8> {
     let deployment = Deployment::new(config, opened)?;
@@ -50,9 +55,9 @@ async fn deploy(
         (None, false) => None,
     };
     let Some(text) = message else {
-        return repl(&deployment, args.file, start).await;
+        return repl(&deployment, file, start).await;
     };
-    let team = read_team(&args.file)?;
+    let team = read_team(&file)?;
     let json = config.json;
     run_one_shot(&deployment, &team, OneShot { start, text, json }).await
 }

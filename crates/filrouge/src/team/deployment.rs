@@ -9,7 +9,7 @@ use filrouge_team::ledger::{LedgerRecord, OpenOptions, OpenSession, open_existin
 use filrouge_team::message::MessageId;
 use filrouge_team::record::Record;
 use filrouge_team::sessions::{TeamSession, session as find_session, sessions};
-use filrouge_team::snapshot::Snapshots;
+use filrouge_team::snapshot::{Snapshots, import, importable};
 use filrouge_team::team::Team;
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use jiff::tz::TimeZone;
@@ -185,20 +185,57 @@ impl<'a> Deployment<'a> {
         start_coordinator(team, opened, false)
     }
 
-    /// Resumes this session.
+    /// Resumes this session. If only a snapshot file has it, imports the file first.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`; [`OtherTeamsSession`]; `lease_timeout`; errors of the ledger.
+    /// `session_not_found`, `session_erased`; [`OtherTeamsSession`]; `lease_timeout`; errors of the ledger and of the
+    /// file.
     pub(crate) async fn resume(&self, team: &Team, id: &str) -> anyhow::Result<Session> {
         let engine = self.opened.engine.clone();
-        find_session(&engine, &self.caller, &team.id, id)
-            .await
-            .map_err(|failure| match failure.code {
-                ErrorCode::Invalid => anyhow::Error::new(failure).context(OtherTeamsSession),
-                _ => failure.into(),
-            })?;
-        let opened = open_existing(engine, self.caller.clone(), team, id, self.options()).await?;
+        let mut id: Box<str> = id.into();
+        match find_session(&engine, &self.caller, &team.id, &id).await {
+            Ok(_) => {}
+            Err(failure) if failure.code == ErrorCode::SessionNotFound => {
+                let file = self.file_of(team, &id).await?;
+                id = self.import_file(team, file.ok_or(failure)?).await?;
+            }
+            Err(failure) if failure.code == ErrorCode::Invalid => {
+                return Err(anyhow::Error::new(failure).context(OtherTeamsSession));
+            }
+            Err(failure) => return Err(failure.into()),
+        }
+        let opened = open_existing(engine, self.caller.clone(), team, &id, self.options()).await?;
         start_coordinator(team, opened, true)
+    }
+
+    /// The snapshot file of a session that the ledger does not have.
+    async fn file_of(&self, team: &Team, id: &str) -> Result<Option<PathBuf>, Failure> {
+        let Some(snapshots) = &self.snapshots else {
+            return Ok(None);
+        };
+        let importable = importable(&self.opened.engine, &self.caller, &team.id, snapshots).await?;
+        let mut files = importable.offers.into_iter().map(|offer| offer.file);
+        Ok(files
+            .find(|file| &*file.session_id == id)
+            .map(|file| file.path))
+    }
+
+    /// Imports a snapshot file into the ledger. Returns the id of its session.
+    ///
+    /// # Errors
+    /// [`Usage`] if the file cannot be read; errors of the ledger.
+    pub(crate) async fn import_file(&self, team: &Team, path: PathBuf) -> anyhow::Result<Box<str>> {
+        let Some(snapshots) = self.snapshots.clone() else {
+            return Err(Usage::new("no folder of snapshot files is configured").into());
+        };
+        let read = tokio::task::spawn_blocking(move || {
+            let read = snapshots.read(&path);
+            read.map_err(|problem| Usage::new(format!("{}: {problem}", path.display())))
+        });
+        let snapshot = read.await??;
+        let (engine, caller) = (self.opened.engine.clone(), self.caller.clone());
+        let imported = import(engine, caller, team, &snapshot, self.options()).await?;
+        Ok(imported.session_id)
     }
 }
 

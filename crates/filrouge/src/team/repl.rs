@@ -7,7 +7,6 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use filrouge_team::snapshot::import;
 use filrouge_team::team::Team;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -15,7 +14,6 @@ use super::choose::{Choice, choose};
 use super::deployment::{Deployment, Session, Start, read_team};
 use super::editor::Editor;
 use super::signals::Signals;
-use crate::exit::Usage;
 use crate::output::print_stderr;
 use session_loop::{SessionEnd, SessionLoop};
 
@@ -62,7 +60,7 @@ async fn open_session(
         Some(start) => start,
         None => match choose(deployment, team, signals).await? {
             Choice::Start(start) => start,
-            Choice::File(path) => Start::Session(import_file(deployment, team, path).await?),
+            Choice::File(path) => Start::Session(deployment.import_file(team, path).await?),
             Choice::Leave => {
                 print_stderr(deployment.words.nothing_begun);
                 return Ok(Err(0));
@@ -71,25 +69,6 @@ async fn open_session(
         },
     };
     deployment.open(team, start).await.map(Ok)
-}
-
-/// Imports a snapshot file into the ledger. Returns the id of its session.
-async fn import_file(
-    deployment: &Deployment<'_>,
-    team: &Team,
-    path: PathBuf,
-) -> anyhow::Result<Box<str>> {
-    let Some(snapshots) = deployment.snapshots.clone() else {
-        return Err(Usage::new("no folder of snapshot files is configured").into());
-    };
-    let read = tokio::task::spawn_blocking(move || {
-        let read = snapshots.read(&path);
-        read.map_err(|problem| Usage::new(format!("{}: {problem}", path.display())))
-    });
-    let snapshot = read.await??;
-    let (engine, caller) = (deployment.opened.engine.clone(), deployment.caller.clone());
-    let imported = import(engine, caller, team, &snapshot, deployment.options()).await?;
-    Ok(imported.session_id)
 }
 
 /// The terminal's initial state, which is restored when a session is left, even after a signal. `None` without a

@@ -50,6 +50,22 @@ fn a_snapshot_is_moved_to_another_ledger() {
 }
 
 #[test]
+fn a_session_that_only_a_snapshot_has_is_resumed_by_its_id() {
+    let first = TeamWorld::new(ANSWERING_AGENT);
+    let id = first.say("We build of oak.", &[]).session();
+    let other = TeamWorld::new(ANSWERING_AGENT);
+    let folder = other.path(".agent-chatter/sessions/crew");
+    fs::create_dir_all(&folder).unwrap();
+    let file = &first.snapshot_files("crew")[0];
+    fs::copy(file, folder.join(file.file_name().unwrap())).unwrap();
+    let absent = other.deploy(&["--resume=another", "--message", "x"]);
+    assert_eq!(absent.code, Some(3), "{absent:?}");
+    let resumed = other.say("And the roof?", &[&format!("--resume={id}")]);
+    assert_eq!(resumed.session(), id);
+    assert!(other.read("prompt").contains("We build of oak."));
+}
+
+#[test]
 fn unreadable_files_are_named_and_not_changed() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     world.say("Hello.", &[]);

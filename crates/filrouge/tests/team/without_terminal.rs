@@ -63,8 +63,18 @@ fn a_session_is_resumed_only_on_request() {
     assert_eq!(newest.session(), second.session());
     assert_eq!(newest.stderr, "");
 
-    let exact = format!("--resume={id}");
-    let again = world.say("Which wood?", &[&exact]);
+    let newest_again = world.run(&[
+        "team",
+        "deploy",
+        "--resume",
+        "team.toml",
+        "--message",
+        "Now?",
+    ]);
+    assert_eq!(newest_again.code, Some(0), "{newest_again:?}");
+    assert!(world.read("prompt").contains("And now?"));
+
+    let again = world.say("Which wood?", &["--resume", &id]);
     let head = &again.lines()[0];
     assert_eq!(
         (&head["session_id"], &head["resumed"]),
