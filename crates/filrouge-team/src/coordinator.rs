@@ -218,7 +218,7 @@ fn former_speakers(team: &Team, context: &ContextManager) -> Vec<FormerSpeaker> 
     for message in context.messages() {
         let speaker = &message.speaker;
         let is_known = speaker.kind == SpeakerKind::System
-            || team.member(&speaker.id).is_some()
+            || team.member_who_spoke(speaker).is_some()
             || former_speakers.iter().any(|former| former.id == speaker.id);
         if !is_known {
             former_speakers.push(FormerSpeaker {

@@ -76,6 +76,13 @@ impl Team {
         self.members.iter().find(|member| &*member.id == id)
     }
 
+    /// The member who spoke. The name decides if no member has the speaker's id, as in a file of another program.
+    #[must_use]
+    pub fn member_who_spoke(&self, speaker: &Speaker) -> Option<&Member> {
+        let by_id = self.member(&speaker.id);
+        by_id.or_else(|| self.find(&speaker.name))
+    }
+
     /// Finds the member whose name, or else whose id, is `name`; case and width make no difference.
     pub fn find(&self, name: &str) -> Option<&Member> {
         let key = comparison_key(name);

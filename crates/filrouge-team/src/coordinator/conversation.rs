@@ -93,8 +93,10 @@ impl Conversation {
         if member_ids.is_empty() {
             member_ids.extend(self.team.first_human().map(|human| human.id.clone()));
         }
+        let agent = self.team.member_who_spoke(&message.speaker);
+        let agent = agent.map_or(&message.speaker.id, |member| &member.id);
         for id in member_ids {
-            self.last_agent_to.insert(id, message.speaker.id.clone());
+            self.last_agent_to.insert(id, agent.clone());
         }
     }
 

@@ -47,6 +47,31 @@ fn restored() -> Restored {
     }
 }
 
+/// Another program gives members other ids. Their names tell who they are.
+#[tokio::test]
+async fn a_speaker_with_another_id_is_recognized_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let agents = [
+        ("bob", "cat > /dev/null; echo no"),
+        ("carol", "cat > /dev/null; echo yes"),
+    ];
+    let team = team(folder.path(), TASK, &agents);
+    let mut restored = restored();
+    let messages = &mut restored.context.messages;
+    messages.retain(|message| &*message.speaker.id != "max");
+    for message in messages {
+        message.speaker.id = format!("role-{}", message.speaker.id).into();
+    }
+    let settings = Settings::default();
+    let mut conversation = TestConversation::start(folder, team, settings, Some(restored)).unwrap();
+    let (events, _) = conversation.until_handed_over().await;
+    let is_report = |event: &TeamEvent| matches!(event, TeamEvent::FormerSpeakers(_));
+    assert!(!events.iter().any(is_report), "{events:?}");
+    // Carol was the last to address ada.
+    let (messages, _) = conversation.say("where were we?").await;
+    assert_eq!(messages, ["ada: where were we?", "carol: yes"]);
+}
+
 /// The line of the team file that sets a task.
 const TASK: &str = "task = \"the file's task\"";
 
