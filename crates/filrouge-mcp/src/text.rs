@@ -104,10 +104,14 @@ pub(crate) fn write_row(out: &mut String, row: &Row) {
         quoted_if_needed(&row.generation),
         format_time(row.updated),
     );
+    let has_several = row.agents.len() > 1;
+    if has_several {
+        let _ = write!(out, " · agents {}", name_list(&row.agents));
+    }
     let labels = [
-        ("agent", &row.agent),
-        ("project", &row.project_name),
-        ("started by", &row.parent_id),
+        ("agent", row.agent.as_ref().filter(|_| !has_several)),
+        ("project", row.project_name.as_ref()),
+        ("started by", row.parent_id.as_ref()),
     ];
     for (name, value) in labels {
         if let Some(value) = value {

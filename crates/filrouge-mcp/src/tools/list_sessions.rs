@@ -17,7 +17,7 @@ pub(super) struct ListSessions;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListArguments {
-    /// Part of the title, any case; if no title contains it, a project's name.
+    /// Part of the title, or a pattern such as *parser*, any case; if no title matches, a project's name.
     session_name: Option<String>,
     /// A project's id, name or folder.
     #[serde(rename = "projectID")]

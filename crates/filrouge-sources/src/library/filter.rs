@@ -40,19 +40,20 @@ impl<'a> Filter<'a> {
             && self.project.as_ref().is_none_or(|p| p.contains(header))
     }
 
-    /// The sessions that pass the other filters and whose title contains `name`. If there are none, those that belong
-    /// to the project called `name`.
+    /// The sessions that pass the other filters and whose title contains `name`, or matches it as a pattern. If there are
+    /// none, those that belong to the project called `name`.
     pub(super) fn find_by_name<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Entry> {
         let wanted = normalize(name.trim());
-        let wanted = memchr::memmem::Finder::new(wanted.as_bytes());
+        let finder = memchr::memmem::Finder::new(wanted.as_bytes());
         // The title is compared in its masked form if titles are shown masked. Otherwise a caller could guess the
         // masked text piece by piece.
-        let contains_name = |title: &str| {
+        let has_name = |title: &str| {
             let shown = clean::display_text(title, self.request.mask);
-            wanted.find(normalize(&shown).as_bytes()).is_some()
+            let shown = normalize(&shown);
+            finder.find(shown.as_bytes()).is_some() || matches_pattern(&shown, &wanted)
         };
         let entries = catalog.entries.iter().filter(|e| self.passes(&e.header));
-        let by_title = |e: &&Entry| e.header.title.as_deref().is_some_and(contains_name);
+        let by_title = |e: &&Entry| e.header.title.as_deref().is_some_and(has_name);
         let matches: Vec<&Entry> = entries.clone().filter(by_title).collect();
         if !matches.is_empty() {
             return matches;
@@ -60,6 +61,25 @@ impl<'a> Filter<'a> {
         let project = ProjectFilter::new(name.trim());
         entries.filter(|e| project.contains(&e.header)).collect()
     }
+}
+
+/// Whether the text is of the pattern's form, in which each `*` is any text.
+fn matches_pattern(text: &str, pattern: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let (first, last) = (pieces.next(), pieces.next_back());
+    let (Some(first), Some(last)) = (first, last) else {
+        return text == pattern;
+    };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    for piece in pieces {
+        match rest.split_once(piece) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }
 
 /// A project as a caller names it: by id, name, path, or the last folder of its path.

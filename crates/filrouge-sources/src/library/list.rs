@@ -3,10 +3,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde::Serialize;
 
+use super::facts::Facts;
 use super::filter::Filter;
-use super::{Catalog, Entry, Library, LibraryError, clean, notices};
+use super::{Catalog, Entry, Library, LibraryError, clean, forks, notices};
 use crate::{Changes, Header};
 
 /// The default number of sessions on a page.
@@ -20,7 +23,8 @@ const CURSOR_PREFIX: &str = "sessions.";
 /// A request for one page of a list. An absent filter excludes nothing. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct ListRequest {
-    /// A part of the title, in upper or lower case. If no title contains it, the name of a project.
+    /// A part of the title, or a pattern of the whole title in which `*` is any text; in upper or lower case. If no title
+    /// matches, the name of a project.
     pub session_name: Option<String>,
     /// A project's id, name, or folder.
     pub project_id: Option<String>,
@@ -62,6 +66,9 @@ pub struct Row {
     pub updated: i64,
     /// The agent of its first message.
     pub agent: Option<String>,
+    /// All agents that wrote messages; only in lists, and only for histories of other programs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
     /// The session that started it.
     #[serde(rename = "parentID")]
     pub parent_id: Option<String>,
@@ -114,6 +121,7 @@ impl Row {
             created: header.created,
             updated: header.updated,
             agent: owned(&header.agent),
+            agents: Vec::new(),
             parent_id: owned(&header.parent_id),
             summary: header.changes,
             source: header.source.to_owned(),
@@ -140,7 +148,7 @@ impl Row {
                 &mut self.directory,
                 &mut self.version,
             ];
-            clean::mask_in_place(texts.into_iter().flatten());
+            clean::mask_in_place(texts.into_iter().flatten().chain(&mut self.agents));
         }
         self
     }
@@ -180,6 +188,7 @@ fn list_order(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
 pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, LibraryError> {
     let limit = limit(request.limit)?;
     let after = request.cursor.as_deref().map(read_cursor).transpose()?;
+    let library = &library.for_query();
     let catalog = library.catalog();
     let matches = select_sessions(&catalog, request);
     let start = after.map_or(0, |after| {
@@ -188,7 +197,14 @@ pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, Librar
     let remaining = matches.get(start..).unwrap_or_default();
     let page = remaining.get(..limit).unwrap_or(remaining);
     let last = page.last().filter(|_| page.len() < remaining.len());
-    let row = |e: &&Entry| Row::from_header(&e.header).masked(request.mask);
+    let agents = agents_of(library, page);
+    let row = |e: &&Entry| {
+        let row = Row {
+            agents: agents.get(&*e.header.id).cloned().unwrap_or_default(),
+            ..Row::from_header(&e.header)
+        };
+        row.masked(request.mask)
+    };
     Ok(Sessions {
         sessions: page.iter().map(row).collect(),
         total: matches.len(),
@@ -196,6 +212,25 @@ pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, Librar
         next_cursor: last.map(|e| format!("{CURSOR_PREFIX}{}.{}", e.header.updated, e.header.id)),
         notices: notices::of_catalog(&catalog),
     })
+}
+
+/// The agents that wrote messages in these sessions, by session. Sessions whose facts are not cached are left out,
+/// because a list would read them each time.
+fn agents_of<'a>(library: &Library, page: &[&'a Entry]) -> HashMap<&'a str, Vec<String>> {
+    let cached = page.iter().copied().filter(|e| library.caches(e));
+    let (readable, _) = forks::read_facts(library, &cached.collect::<Vec<_>>());
+    let agents = readable.into_iter().map(|session| {
+        let Facts {
+            certain_originals,
+            maybe_copied,
+            ..
+        } = &*session.facts;
+        let tallies = [certain_originals, maybe_copied].into_iter();
+        let names: BTreeSet<&String> = tallies.flat_map(|t| t.sums.agents.keys()).collect();
+        let names = names.into_iter().cloned().collect();
+        (&*session.entry.header.id, names)
+    });
+    agents.collect()
 }
 
 /// The number of sessions on a page; refuses a request for too many.

@@ -186,6 +186,13 @@ impl Library {
         facts
     }
 
+    /// Whether what is read of the session is cached until the session changes.
+    fn caches(&self, entry: &Entry) -> bool {
+        let source = self.sources.get(entry.source);
+        let source = source.filter(|_| entry.source < self.shared);
+        source.is_some_and(|source| source.fingerprint(&entry.header).is_some())
+    }
+
     /// Like [`Self::facts`], without the facts that this query has already read.
     fn read_facts(&self, entry: &Entry) -> FactsResult {
         let source = self.source(entry)?;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use filrouge_sources::library::list::{ListRequest, list};
+use filrouge_sources::library::list::{ListRequest, Row, list};
 
 use super::source::{print_notices, query_named, utc_time};
 use crate::cli::ListSessions;
@@ -39,7 +39,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
             [
                 first_line(&row.id, 256),
                 format!("{} ({})", row.source, row.generation),
-                first_line(row.agent.as_deref().unwrap_or(""), 24),
+                first_line(&agents(row), 24),
                 first_line(row.project_name.as_deref().unwrap_or(""), 24),
                 utc_time(row.updated),
                 first_line(row.title.as_deref().unwrap_or(""), 60),
@@ -59,4 +59,12 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
         ));
     }
     Ok(())
+}
+
+/// The agents that took part; without messages of any, the agent that the session names.
+fn agents(row: &Row) -> String {
+    match &row.agents[..] {
+        [] => row.agent.clone().unwrap_or_default(),
+        agents => agents.join(", "),
+    }
 }

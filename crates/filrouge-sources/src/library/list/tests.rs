@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{ListRequest, Sessions, list};
-use crate::Header;
 use crate::library::Library;
-use crate::library::samples::{MemorySource, conversation, header};
+use crate::library::samples::{MemorySource, conversation, header, message};
+use crate::{Header, Message, Role};
 
 fn library_of(headers: impl IntoIterator<Item = Header>) -> Library {
     let source = MemorySource::default();
@@ -57,6 +57,35 @@ fn titles_are_found_in_any_case_and_unicode_form() {
     assert_eq!(ids_by_name("οδος"), ["c"]);
     assert_eq!(ids_by_name("zone"), ["d"]);
     assert_eq!(ids_by_name("nothing"), [""; 0]);
+    // A pattern describes the whole title.
+    for pattern in ["*PAGE*", "carnet*", "*accueil", "c*page*cueil", "**page*"] {
+        assert_eq!(ids_by_name(pattern), ["a"], "{pattern}");
+    }
+    for pattern in ["page*", "*page", "accueil*carnet", "carnet*carnet*"] {
+        assert_eq!(ids_by_name(pattern), [""; 0], "{pattern}");
+    }
+}
+
+#[test]
+fn all_agents_that_took_part_are_listed() {
+    let said = |id: &str, agent: &str| Message {
+        agent: Some(agent.into()),
+        ..message(id, Role::Assistant, Vec::new())
+    };
+    let agents_of = |source: MemorySource| {
+        let messages = vec![said("1", "plan"), said("2", "build"), said("3", "plan")];
+        source.put(header("a", 1), conversation(messages));
+        let library = Library::new(vec![Arc::new(source)], 1 << 20);
+        let mut listed = list(&library, &ListRequest::default()).unwrap();
+        listed.sessions.remove(0).agents
+    };
+    assert_eq!(agents_of(MemorySource::default()), ["build", "plan"]);
+    // What cannot be cached would be read for each list.
+    let uncached = MemorySource {
+        without_fingerprints: true,
+        ..MemorySource::default()
+    };
+    assert_eq!(agents_of(uncached), [""; 0]);
 }
 
 #[test]
