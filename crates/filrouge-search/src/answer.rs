@@ -88,3 +88,66 @@ pub struct Results {
     /// Notices about omitted results, and about how the query was understood.
     pub notices: Vec<String>,
 }
+
+impl Results {
+    /// The totals as text. A session that was found only by its meaning has no match.
+    #[must_use]
+    pub fn totals(&self) -> String {
+        let (sessions, matches) = (self.total_sessions, self.total_matches);
+        let (s, es) = (plural(sessions, "s"), plural(matches, "es"));
+        let about = if self.exact { "" } else { "about " };
+        let by_meaning = self.sessions.iter().any(|hit| hit.matches == 0);
+        match by_meaning || (self.exact && sessions > matches) {
+            true if matches == 0 => format!("{sessions} session{s}, found only by meaning"),
+            true => format!(
+                "{about}{matches} match{es} in {sessions} session{s}, some found only by meaning"
+            ),
+            false => format!("{about}{matches} match{es} in {sessions} session{s}"),
+        }
+    }
+}
+
+const fn plural(count: usize, suffix: &'static str) -> &'static str {
+    if count == 1 { "" } else { suffix }
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_sources::library::samples::header;
+
+    use super::*;
+
+    #[test]
+    fn the_totals_add_up() {
+        let results = |matches: &[usize], exact| {
+            let hit = |matches: &usize| Hit {
+                session: Row::from_header(&header("s", 1)),
+                matches: *matches,
+                exact,
+                excerpts: Vec::new(),
+            };
+            Results {
+                sessions: matches.iter().map(hit).collect(),
+                total_sessions: matches.len(),
+                total_matches: matches.iter().sum(),
+                exact,
+                as_of: None,
+                next_cursor: None,
+                notices: Vec::new(),
+            }
+        };
+        for (matches, exact, text) in [
+            (&[][..], true, "0 matches in 0 sessions"),
+            (&[1], true, "1 match in 1 session"),
+            (&[2, 1], false, "about 3 matches in 2 sessions"),
+            (&[0, 0], true, "2 sessions, found only by meaning"),
+            (
+                &[2, 0],
+                true,
+                "2 matches in 2 sessions, some found only by meaning",
+            ),
+        ] {
+            assert_eq!(results(matches, exact).totals(), text);
+        }
+    }
+}

@@ -362,6 +362,15 @@ fn likely_mistakes_are_reported() {
             "{query_text}: {notices:?}"
         );
     }
+    // A word that looks like a pattern is explained only if nothing was found.
+    let pattern = notices(&query("x.*zz"));
+    assert!(
+        pattern.len() == 1 && pattern[0].contains("between slashes"),
+        "{pattern:?}"
+    );
+    for query_text in ["/x.*zz/", "x", "absent"] {
+        assert_eq!(notices(&query(query_text)), [""; 0], "{query_text}");
+    }
     let excluding = |id: &str| SearchRequest {
         exclude_session: Some(id.to_owned()),
         ..query("x")

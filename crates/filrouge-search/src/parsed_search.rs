@@ -100,4 +100,18 @@ impl<'s> ParsedSearch<'s> {
         }
         notices
     }
+
+    /// A notice about how patterns are written, for a search that found nothing; `None` if no word looks like a
+    /// pattern.
+    pub(crate) fn pattern_notice(&self) -> Option<String> {
+        let is_pattern = |term: &&Term| {
+            let signs = ['*', '|', '[', '^', '$', '\\'];
+            term.kind == Kind::Word && (term.text.contains(signs) || term.text.contains(".+"))
+        };
+        let term = self.query.terms.iter().find(is_pattern)?;
+        Some(format!(
+            "{:?} was searched for as it is written; a regular expression is written between slashes, such as /run.*book/",
+            term.text
+        ))
+    }
 }

@@ -109,13 +109,13 @@ impl Readable for Results {
 
     fn write(&self, out: &mut String) {
         let shown = self.sessions.len();
-        let sessions = with_noun(self.total_sessions, "session", "sessions");
-        let matches = with_noun(self.total_matches, "match", "matches");
-        let about = if self.exact { "" } else { "about " };
-        let _ = writeln!(out, "{about}{matches} in {sessions}, {shown} of them here:");
+        let _ = writeln!(out, "{}, {shown} of them here:", self.totals());
         for hit in &self.sessions {
-            let matches = with_noun(hit.matches, "match", "matches");
-            let _ = write!(out, "\n- {matches} in ");
+            let found_by = match hit.matches {
+                0 => "by meaning".to_owned(),
+                matches => with_noun(matches, "match", "matches"),
+            };
+            let _ = write!(out, "\n- {found_by} in ");
             write_row(out, &hit.session);
             for excerpt in &hit.excerpts {
                 write_excerpt(out, excerpt);

@@ -141,6 +141,7 @@ impl<'a> Page<'a> {
             }
             (rest, group_size) = (remaining, GROUP_SIZES.1.min(2 * group_size));
         }
+        let notices = notices(space, query, remarks.notices, sessions.is_empty());
         Ok(Results {
             total_sessions: round_to_count(totals.sessions).max(sessions.len()),
             total_matches: round_to_count(totals.matches),
@@ -148,7 +149,7 @@ impl<'a> Page<'a> {
             sessions,
             as_of: remarks.as_of,
             next_cursor: next.filter(|_| more).map(|c| c.encode(query.request)),
-            notices: notices(space, query, remarks.notices),
+            notices,
         })
     }
 
@@ -272,10 +273,16 @@ fn take_confirmed(
 }
 
 /// Returns all notices of a search, with those about omitted results and about how the query was understood.
-fn notices(space: &SearchSpace<'_>, query: &PreparedQuery<'_>, found: Vec<String>) -> Vec<String> {
+fn notices(
+    space: &SearchSpace<'_>,
+    query: &PreparedQuery<'_>,
+    found: Vec<String>,
+    is_empty: bool,
+) -> Vec<String> {
     let mut notices = filrouge_sources::library::notices::of_catalog(space.catalog);
     notices.extend(found);
     notices.extend(query.parsed.notices());
+    notices.extend(query.parsed.pattern_notice().filter(|_| is_empty));
     // When the ledger does not answer, a session is assumed to exist.
     let exists = |id| space.has(id).unwrap_or(true);
     if query.filter.sessions(true).any(|id| !exists(id)) {

@@ -50,24 +50,10 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
 
 fn print_totals(results: &Results) {
     print_notices(&results.notices);
-    let (matches, sessions) = (results.total_matches, results.total_sessions);
-    let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
-    let about = if results.exact { "" } else { "about " };
-    match matches {
-        0 if sessions > 0 => {
-            print_stderr(format_args!("{sessions} session{s}, found only by meaning"));
-        }
-        _ => print_stderr(format_args!(
-            "{about}{matches} match{es} in {sessions} session{s}"
-        )),
-    }
+    print_stderr(results.totals());
     if let Some(cursor) = &results.next_cursor {
         print_stderr(format_args!("there are more: --cursor {cursor}"));
     }
-}
-
-const fn plural(count: usize, suffix: &'static str) -> &'static str {
-    if count == 1 { "" } else { suffix }
 }
 
 /// Lists the searched locations when the command names none.
