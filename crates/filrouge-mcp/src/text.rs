@@ -121,6 +121,9 @@ pub(crate) fn write_row(out: &mut String, row: &Row) {
     if row.archived.is_some() {
         out.push_str(" · archived");
     }
+    if row.damaged {
+        out.push_str(" · damaged");
+    }
     out.push('\n');
 }
 

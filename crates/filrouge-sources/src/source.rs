@@ -64,6 +64,8 @@ pub struct Header {
     pub archived: Option<i64>,
     /// The changes it made, as the program's own summary reports them.
     pub changes: Option<Changes>,
+    /// Whether its own record is damaged, so that only its messages are known.
+    pub damaged: bool,
     /// Its fingerprint when it was listed; `None` if the listing does not compute fingerprints. Callers use
     /// [`Source::fingerprint`] instead, which then computes it.
     pub fingerprint: Option<Fingerprint>,
@@ -101,14 +103,14 @@ impl Listing {
         self
     }
 
-    /// Adds the listing of an older storage. A session whose id was already added is not added again, but reported as
-    /// shadowed. `generations` contains the generation of each session added so far.
+    /// Adds the listing of an older storage, without damaged sessions. A session whose id was already added is not added
+    /// again, but reported as shadowed. `generations` contains the generation of each session added so far.
     pub(crate) fn add_older(
         &mut self,
         older: &Self,
         generations: &mut HashMap<Box<str>, &'static str>,
     ) {
-        for header in &older.headers {
+        for header in older.headers.iter().filter(|header| !header.damaged) {
             match generations.entry(header.id.clone()) {
                 hash_map::Entry::Occupied(newer) => {
                     self.shadowed.push(shadowed(header, newer.get()));

@@ -64,6 +64,7 @@ fn header(mark: &str, number: i64, parent: Option<&str>) -> Arc<Header> {
         updated: START + (number - 1) * DAY + 5_000,
         archived: None,
         changes: None,
+        damaged: false,
         fingerprint: Some(Fingerprint(1, 1)),
     })
 }

@@ -210,6 +210,7 @@ fn session(named_file: NamedFile, agents: Arc<SessionAgents>) -> Session<Context
         updated: head.updated.unwrap_or(created).max(created),
         archived: None,
         changes: None,
+        damaged: false,
         fingerprint: None,
     };
     let context_fingerprint = Fingerprint::compute(&*agents).0;

@@ -146,6 +146,7 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
         updated: head.updated.unwrap_or(created).max(created),
         archived: thread.archived.filter(|at| *at > 0).or(archived_at),
         changes: None,
+        damaged: false,
         fingerprint: None,
     };
     let forked = header.fork_of.is_some();

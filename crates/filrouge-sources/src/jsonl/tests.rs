@@ -72,6 +72,7 @@ fn session(file: LogFile, context_fingerprint: u64) -> Session<()> {
         updated: 1,
         archived: None,
         changes: None,
+        damaged: false,
         fingerprint: None,
     };
     Session {

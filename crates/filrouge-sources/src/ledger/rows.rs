@@ -30,6 +30,7 @@ pub fn header(session: &Session) -> Header {
         updated: origin.updated.unwrap_or(session.updated_at).as_millis(),
         archived: origin.archived.map(Timestamp::as_millis),
         changes: None,
+        damaged: false,
         fingerprint: None,
     }
 }

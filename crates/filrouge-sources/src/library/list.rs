@@ -89,6 +89,9 @@ pub struct Row {
     pub version: Option<String>,
     /// The time at which it was archived.
     pub archived: Option<i64>,
+    /// Whether its own record is damaged, so that only its messages are known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub damaged: bool,
 }
 
 /// One page of sessions, the last changed first.
@@ -132,6 +135,7 @@ impl Row {
             directory: owned(&header.directory),
             version: owned(&header.version),
             archived: header.archived,
+            damaged: header.damaged,
         }
     }
 

@@ -69,6 +69,7 @@ pub fn header(id: &str, at: i64) -> Header {
         updated: at,
         archived: None,
         changes: None,
+        damaged: false,
         fingerprint: None,
     }
 }

@@ -4,6 +4,7 @@
 //! or new tables in an open database. So each listing searches for new storages. A storage that was found once is
 //! queried from then on, so that its disappearance is reported.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,22 +96,25 @@ impl OpenCode {
         }
     }
 
-    /// Finds a session in the first storage that has a usable record of it. The listing takes the session from the same
-    /// storage.
+    /// Finds a session in the first storage that has a usable record of it, else in the first with a damaged one. The
+    /// listing takes the session from the same storage.
     fn find(&self, id: &str) -> Result<FoundSession, ReadError> {
-        let mut refused = ReadError::Gone;
+        let (mut refused, mut damaged) = (ReadError::Gone, None);
         for storage in self.storages()? {
             let read = storage.session(id).and_then(|text| {
                 let header = session::header(&text)?;
                 Ok((text, header))
             });
             match read {
+                Ok((text, header)) if header.damaged => {
+                    damaged.get_or_insert((storage, text, header));
+                }
                 Ok((text, header)) => return Ok((storage, text, header)),
                 Err(ReadError::Gone) => {}
                 Err(why) => refused = why,
             }
         }
-        Err(refused)
+        damaged.ok_or(refused)
     }
 }
 
@@ -125,17 +129,25 @@ impl Source for OpenCode {
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let (mut all, mut generations) = (Listing::default(), HashMap::new());
-        let (mut listed, mut last_error) = (0, None);
+        let (mut listed, mut last_error, mut damaged) = (0, None, Vec::new());
         for storage in self.scan(&mut all)? {
             match storage.list() {
                 Ok(listing) => {
                     listed += 1;
                     all.add_older(&listing, &mut generations);
+                    let headers = listing.headers.iter();
+                    damaged.extend(headers.filter(|header| header.damaged).cloned());
                 }
                 Err(why) => {
                     all.unavailable.push(why.to_string());
                     last_error = Some(why);
                 }
+            }
+        }
+        for header in damaged {
+            if let Entry::Vacant(vacant) = generations.entry(header.id.clone()) {
+                vacant.insert(header.generation);
+                all.headers.push(header);
             }
         }
         match last_error {

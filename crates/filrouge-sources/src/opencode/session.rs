@@ -46,8 +46,14 @@ fn read_header(session: &SessionText) -> Result<Header, Refusal> {
         updated: time.millis("updated").unwrap_or(created),
         archived: time.millis("archived"),
         changes: object.object("summary").ok().flatten().map(|s| changes(&s)),
+        damaged: session.damaged,
         fingerprint: None,
     })
+}
+
+/// The text that stands for the record of a damaged session with these times.
+pub(super) fn substitute(created: i64, updated: i64) -> String {
+    format!(r#"{{"time":{{"created":{created},"updated":{updated}}}}}"#)
 }
 
 /// The changes in a summary object.

@@ -258,6 +258,7 @@ fn convert_row(
         agent: text("agent"),
         directory: None,
         fork_of: text("fork_session_id"),
+        damaged: false,
     };
     Ok(SessionRow {
         session,

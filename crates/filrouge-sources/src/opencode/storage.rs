@@ -44,6 +44,8 @@ pub(super) struct SessionText {
     pub(super) directory: Option<Box<str>>,
     /// The session it was forked from, where that is recorded.
     pub(super) fork_of: Option<Box<str>>,
+    /// Whether its record is damaged; `text` is then a substitute.
+    pub(super) damaged: bool,
 }
 
 /// A part of a message: a JSON object in the form of OpenCode 1.x.

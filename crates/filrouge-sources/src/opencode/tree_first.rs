@@ -11,6 +11,8 @@ const FIRST_MESSAGES_MAX: usize = 4;
 /// Session facts read from messages.
 #[derive(Default)]
 pub(super) struct FirstMessageFacts {
+    /// The time of the first message.
+    pub(super) created: Option<i64>,
     pub(super) agent: Option<Box<str>>,
     /// The folder in which the session ran.
     pub(super) cwd: Option<Box<str>>,
@@ -23,6 +25,8 @@ impl FirstMessageFacts {
         let Ok(object) = Object::parse(text) else {
             return;
         };
+        let time = object.field("time").object().unwrap_or_default();
+        self.created = self.created.or_else(|| time.millis("created"));
         let path = object.field("path").object().unwrap_or_default();
         self.agent = self.agent.take().or_else(|| agent(&object));
         self.cwd = self.cwd.take().or_else(|| path.boxed("cwd"));

@@ -29,8 +29,11 @@ struct ProjectDir {
 /// The name of a session's project folder, and the session's id.
 type Key = (Box<str>, Box<str>);
 
-/// The result of listing one session.
-type ListedSession = Result<Arc<Header>, Skipped>;
+/// The result of listing one session: its header, and a report if its record cannot be used.
+type ListedSession = (Option<Arc<Header>>, Option<Skipped>);
+
+/// A session's record and header. If the record is damaged, these are substitutes, with a report.
+type ReadRecord = (SessionText, Header, Option<Skipped>);
 
 /// The last listing: each session's header, and a fingerprint of the files from which it was read.
 type LastListing = HashMap<Key, (Fingerprint, ListedSession)>;
@@ -145,9 +148,11 @@ impl FileTree {
         if let Some(cached) = cached.filter(|(previous, _)| *previous == fingerprint) {
             return Some(cached.clone());
         }
-        let record = self.read_record(project_dir, sessions, id);
-        let header = record.and_then(|session| session::header(&session).map(Arc::new));
-        Some((fingerprint, header))
+        let listed = match self.read_record(project_dir, sessions, id) {
+            Ok((_, header, report)) => (Some(Arc::new(header)), report),
+            Err(why) => (None, Some(why)),
+        };
+        Some((fingerprint, listed))
     }
 
     /// The fingerprint of all files from which a session is read.
@@ -161,23 +166,24 @@ impl FileTree {
         Some(compute_fingerprint(files, project))
     }
 
-    /// Reads a session's record in `sessions`, the folder of the project's sessions.
+    /// Reads a session's record in `sessions`, the folder of the project's sessions. A record that cannot be used does
+    /// not hide the session's messages, if it has any.
     fn read_record(
         &self,
         project_dir: &ProjectDir,
         sessions: &Folder,
         id: &str,
-    ) -> Result<SessionText, Skipped> {
-        let text = sessions.text(id)?;
+    ) -> Result<ReadRecord, Skipped> {
         let messages = project_dir.messages.as_ref();
         let first = messages.map(|messages| read_first(messages, id));
         let first = first.unwrap_or_default();
-        Ok(SessionText {
+        let created = first.created;
+        let mut session = SessionText {
             id: id.into(),
             generation: self.layout.generation(),
             folder: project_dir.name.clone(),
             place: sessions.file(id),
-            text: Arc::from(text),
+            text: Arc::default(),
             project: Project {
                 name: project_dir.project.name.clone(),
                 worktree: project_dir.project.worktree.clone().or(first.root),
@@ -185,13 +191,34 @@ impl FileTree {
             agent: first.agent,
             directory: first.cwd,
             fork_of: None,
-        })
+            damaged: false,
+        };
+        let why = match sessions.text(id) {
+            Ok(text) => {
+                session.text = text.into();
+                match session::header(&session) {
+                    Ok(header) => return Ok((session, header, None)),
+                    Err(why) => why,
+                }
+            }
+            Err(why) => why,
+        };
+        let Some(created) = created else {
+            return Err(why);
+        };
+        let written = messages.and_then(|messages| messages.stat_entry(id));
+        let (seconds, _) = written.map_or((0, 0), |folder| file_state(&folder).2);
+        let updated = seconds.saturating_mul(1_000).max(created);
+        session.text = session::substitute(created, updated).into();
+        session.damaged = true;
+        let header = session::header(&session)?;
+        Ok((session, header, Some(why)))
     }
 
     /// The current record of one session, from the project in which the listing finds it; `None` when it does not
     /// exist.
     pub(super) fn find_record(&self, id: &str) -> Result<Option<SessionText>, Skipped> {
-        let mut records: Vec<(Option<i64>, Result<SessionText, Skipped>)> = Vec::new();
+        let mut records = Vec::new();
         let mut failure = None;
         for name in self.layout.folders(&mut Vec::new()) {
             let sessions = match self.folder(&self.layout.session_dir(&name)) {
@@ -210,14 +237,13 @@ impl FileTree {
                 messages: messages.ok().flatten(),
             };
             let read = self.read_record(&project_dir, &sessions, id);
-            let header = read.as_ref().ok();
-            let header = header.and_then(|read| session::header(read).ok());
-            records.push((header.map(|header| header.updated), read));
+            let header = read.as_ref().ok().map(|(_, header, _)| header);
+            records.push((header.map(preference), read));
         }
         // `max_by_key` returns the last maximum, which is the first one in the original order.
         let reversed = records.into_iter().rev();
-        match reversed.max_by_key(|(updated, _)| *updated) {
-            Some((_, read)) => read.map(Some),
+        match reversed.max_by_key(|(preference, _)| *preference) {
+            Some((_, read)) => read.map(|(session, ..)| Some(session)),
             None => failure.map_or(Ok(None), Err),
         }
     }
@@ -228,7 +254,7 @@ impl FileTree {
         self.layout.files.root.join(below)
     }
 
-    /// The headers, one per id: the last changed one or, of two with the same time, the first by folder.
+    /// The headers, one per id: the last changed undamaged one or, of two with the same time, the first by folder.
     fn newest_headers(
         &self,
         listing: &LastListing,
@@ -239,17 +265,17 @@ impl FileTree {
         sessions.sort_unstable_by(|(a, _), (b, _)| (&a.1, &a.0).cmp(&(&b.1, &b.0)));
         let mut headers = Vec::with_capacity(sessions.len());
         for duplicates in sessions.chunk_by(|((_, id_a), _), ((_, id_b), _)| id_a == id_b) {
-            let updated =
-                |listed: &ListedSession| listed.as_ref().map(|header| header.updated).ok();
+            let preference = |(header, _): &ListedSession| header.as_deref().map(preference);
             let reversed = duplicates.iter().rev();
-            let Some((kept, _)) = reversed.max_by_key(|(_, session)| updated(session)) else {
+            let Some((kept, _)) = reversed.max_by_key(|(_, session)| preference(session)) else {
                 continue;
             };
-            for (key, session) in duplicates {
-                match session {
-                    Err(why) => skipped.push(why.clone()),
-                    Ok(header) if key == kept => headers.push(header.clone()),
-                    Ok(_) => {
+            for (key, (header, report)) in duplicates {
+                skipped.extend(report.clone());
+                match header {
+                    None => {}
+                    Some(header) if key == kept => headers.push(header.clone()),
+                    Some(_) => {
                         let detail = format!("read from {}", self.path(&kept.0, &kept.1).display());
                         let path = self.path(&key.0, &key.1);
                         skipped.push(Skipped::new(&path, SkipReason::DuplicateId, detail));
@@ -259,6 +285,11 @@ impl FileTree {
         }
         headers
     }
+}
+
+/// The key by which one of several records of a session is preferred.
+const fn preference(header: &Header) -> (bool, i64) {
+    (!header.damaged, header.updated)
 }
 
 /// A fingerprint of files, and of the data `owner` about their session. As long as a further write could leave a file's

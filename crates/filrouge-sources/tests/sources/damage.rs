@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use filrouge_sources::library::Library;
+use filrouge_sources::library::list::{ListRequest, list};
 use filrouge_sources::{ReadError, Source};
 
 use crate::{GeneratedTree, fixture, items, only_source, put, read_all, reports};
@@ -80,6 +82,37 @@ fn damaged_files_are_counted_and_reported() {
     assert_eq!(loaded.len(), 1);
     assert_eq!(items(&loaded[0]).len(), 2);
     assert!(loaded[0].turns[0].answer().is_some());
+}
+
+#[test]
+fn a_damaged_session_file_does_not_hide_its_messages() {
+    let tree = valid_tree();
+    let file = "storage/session/p1/s1.json";
+    let source = only_source(tree.path());
+    for (text, reason) in [
+        (r#"{"id":"s1","ti"#, "torn"),
+        (r#"{"id":"s1"}"#, "bad_field"),
+    ] {
+        put(tree.path(), file, text);
+        let listing = source.list().unwrap();
+        let header = &listing.headers[0];
+        let shown = (&*header.id, header.damaged, header.created);
+        assert_eq!(shown, ("s1", true, 1));
+        let expected = [(file.to_owned(), reason)];
+        assert_eq!(reports(tree.path(), &listing.skipped), expected);
+        let read = source.read("s1").unwrap();
+        let ids: Vec<&str> = read.messages.iter().map(|m| &*m.id).collect();
+        assert_eq!(ids, ["m1", "m2"]);
+        let library = Library::new(vec![source.clone()], 1 << 20);
+        let listed = list(&library, &ListRequest::default()).unwrap();
+        assert!(listed.sessions[0].damaged);
+    }
+    // An undamaged file of the session in another project is preferred.
+    tree.session("p0", "s1", 1000);
+    let headers = source.list().unwrap().headers.clone();
+    let kept = headers.iter().map(|h| (h.project_id.as_deref(), h.damaged));
+    assert_eq!(kept.collect::<Vec<_>>(), [(Some("p0"), false)]);
+    assert_eq!(source.load("s1").unwrap().turns.len(), 1);
 }
 
 #[test]

@@ -36,13 +36,14 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
     .await?;
     show(config.json, &page, |out| {
         let rows = page.sessions.iter().map(|row| {
+            let untitled = if row.damaged { "(damaged)" } else { "" };
             [
                 first_line(&row.id, 256),
                 format!("{} ({})", row.source, row.generation),
                 first_line(&agents(row), 24),
                 first_line(row.project_name.as_deref().unwrap_or(""), 24),
                 utc_time(row.updated),
-                first_line(row.title.as_deref().unwrap_or(""), 60),
+                first_line(row.title.as_deref().unwrap_or(untitled), 60),
             ]
         });
         let header = ["SESSION", "SOURCE", "AGENT", "PROJECT", "UPDATED", "TITLE"];
