@@ -126,7 +126,7 @@ pub struct FinalizeTurn {
     pub answer_neutral: Option<JsonText>,
     /// The answer in the user's language.
     pub answer_translated: Option<JsonText>,
-    /// Whether the translated answer is a copy; ignored when a translation is supplied.
+    /// Whether the translated answer replaces a missing translation; by default, whether it equals the neutral answer.
     pub answer_translated_is_fallback: Option<bool>,
     /// Members that are merged into the turn's metadata.
     #[schema(value_type = Option<Object>)]

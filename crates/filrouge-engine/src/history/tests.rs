@@ -48,7 +48,7 @@ macro_rules! session_rules {
             a_missing_neutral_question_is_a_flagged_copy
             a_turn_needs_a_question
             a_missing_translation_is_a_flagged_copy
-            a_translation_wins_over_its_flag
+            a_translation_keeps_its_flag
             finalizing_needs_a_start
             best_effort_is_only_for_development
             a_start_links_the_session

@@ -310,15 +310,17 @@ impl Turns {
 }
 
 /// Adds the answer to a turn's items. If a translation is wanted and `items` has none, also adds a copy of the answer
-/// in its place. Returns whether a copy was added.
+/// in its place. Returns whether the translation equals the answer.
 fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: bool) -> bool {
     let is_translation =
-        |item: &ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
-    let needs_copy = wants_translation && !items.iter().any(is_translation);
+        |item: &&ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
+    let translation = items.iter().find(is_translation);
+    let needs_copy = wants_translation && translation.is_none();
+    let is_equal = translation.is_some_and(|item| item.text().as_ref() == Some(answer));
     let item = |variant| ItemBody::from_text(Role::Assistant, Channel::Final, variant, answer);
     items.push(item(Variant::Neutral));
     items.extend(needs_copy.then(|| item(Variant::Translated)));
-    needs_copy
+    needs_copy || is_equal
 }
 
 fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16] {

@@ -136,13 +136,24 @@ pub async fn a_missing_translation_falls_back_to_the_neutral_answer(f: &Fixture)
     f.assert_intact().await;
 }
 
-pub async fn a_supplied_translation_is_no_fallback(f: &Fixture) {
+pub async fn a_supplied_translation_keeps_its_flag(f: &Fixture) {
     let who = anyone();
     let turn = start_translating(f, "r").await;
     let write = ending(&turn, Some("n"), Some("t"), Some(true));
     let done = f.write_turn(&who, write.clone()).await.unwrap();
-    assert_eq!(answers(&done), (some("n"), some("t"), false));
+    assert_eq!(answers(&done), (some("n"), some("t"), true));
     assert!(f.write_turn(&who, write).await.unwrap().replayed);
+    for (request, flag) in [
+        ("equal", None),
+        ("flagged", Some(true)),
+        ("meant", Some(false)),
+    ] {
+        let turn = start_translating(f, request).await;
+        let write = ending(&turn, Some("n"), Some("n"), flag);
+        let done = f.write_turn(&who, write).await.unwrap();
+        let flagged = flag.unwrap_or(true);
+        assert_eq!(answers(&done), (some("n"), some("n"), flagged), "{request}");
+    }
     let turn = start_translating(f, "appended").await;
     let batch = vec![
         item(Channel::Final, "n"),

@@ -114,7 +114,7 @@ macro_rules! contract_tests {
             }
             finals {
                 a_final_item_is_promoted, finalizing_without_an_answer_is_refused,
-                a_missing_translation_falls_back_to_the_neutral_answer, a_supplied_translation_is_no_fallback,
+                a_missing_translation_falls_back_to_the_neutral_answer, a_supplied_translation_keeps_its_flag,
                 a_missing_neutral_answer_is_copied, each_variant_has_one_final_item, a_final_without_text_is_promoted,
             }
             full_pages {
@@ -279,7 +279,7 @@ macro_rules! session_contract_tests {
             }
             finals {
                 a_final_item_is_promoted, finalizing_without_an_answer_is_refused,
-                a_missing_translation_falls_back_to_the_neutral_answer, a_supplied_translation_is_no_fallback,
+                a_missing_translation_falls_back_to_the_neutral_answer, a_supplied_translation_keeps_its_flag,
                 a_missing_neutral_answer_is_copied, each_variant_has_one_final_item, a_final_without_text_is_promoted,
             }
             full_pages { pages_of_large_events_are_bounded }

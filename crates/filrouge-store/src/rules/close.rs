@@ -193,8 +193,9 @@ fn recorded_entries<T: Tx>(
     Ok(with_close_event(entries, status, is_copied, close, None))
 }
 
-/// Adds the close event, or for an interruption its event, to the last entry. `fallback` states whether the translated answer is a copy of the neutral
-/// one. `own_metadata` is metadata that filrouge adds; the caller's metadata is merged into it.
+/// Adds the close event, or for an interruption its event, to the last entry. `fallback` states whether the translated
+/// answer replaces a missing translation. `own_metadata` is metadata that filrouge adds; the caller's metadata is merged
+/// into it.
 fn with_close_event(
     mut entries: Vec<Entry>,
     status: TurnStatus,
@@ -290,6 +291,10 @@ impl GivenAnswers<'_> {
         }
         let is_copied =
             translation.is_none() && answer.is_some() && wants_translation && !has_final[1];
+        let is_fallback = translation.as_ref().map_or(is_copied, |translation| {
+            let equals_answer = answer.as_ref() == Some(translation);
+            self.fallback.unwrap_or(equals_answer)
+        });
         if !has_final[1]
             && let Some(text) = translation
                 .as_ref()
@@ -304,7 +309,7 @@ impl GivenAnswers<'_> {
         Ok(with_close_event(
             entries,
             TurnStatus::Finalized,
-            is_copied,
+            is_fallback,
             close,
             own_metadata,
         ))

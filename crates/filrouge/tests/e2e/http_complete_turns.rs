@@ -110,7 +110,7 @@ fn a_missing_language_is_filled_with_a_flagged_copy() {
             &turn["answer_translated"],
             &turn["answer_translated_is_fallback"]
         ),
-        (&json!("Darum."), &json!(false))
+        (&json!("Darum."), &json!(true))
     );
     assert_eq!(client.post(&path, &answers).wrote(200)["replayed"], true);
 
