@@ -42,9 +42,14 @@ const NOT_IN_FORMAT: &str = "reasoning_not_in_format";
 pub fn render(plan: Plan, format: Format) -> Context {
     let Plan {
         summary,
-        turns,
+        mut turns,
         mut dispositions,
     } = plan;
+    if format == Format::Gemini {
+        turns
+            .iter_mut()
+            .for_each(|turn| gemini::arrange(&mut turn.blocks));
+    }
     let mut out = String::from("[");
     let write: Write = match format {
         Format::OpenaiChat => (chat::RULES, chat::write),

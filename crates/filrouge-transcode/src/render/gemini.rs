@@ -4,7 +4,7 @@
 //! matched by name and order, which the Gemini API accepts too.
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Mark, Message, Provider, Reasoning,
+    Block, Call, CallResult, Calls, Content, Dispositions, Mark, Message, Provider, Reasoning,
     ResultContent, Sealed, Speaker,
 };
 use filrouge_types::JsonText;
@@ -21,6 +21,27 @@ pub(super) const RULES: LabelRules = LabelRules {
     can_contain: |b| is_word(b) || matches!(b, b'.' | b':'),
     max_name_bytes: 64,
 };
+
+/// Reorders the blocks of a turn: texts of the user and the application that follow function responses are moved before
+/// the calls, because after the responses only the model may speak. Texts after the model's last text stay in place.
+pub(super) fn arrange(blocks: &mut [Block]) {
+    let has_texts_of = |block: &Block, is_model: bool| {
+        matches!(block, Block::Message(message)
+            if (message.speaker == Speaker::Assistant) == is_model && !message.contents.is_empty())
+    };
+    let Some(last) = blocks.iter().rposition(|block| has_texts_of(block, true)) else {
+        return;
+    };
+    let mut first_call = 0;
+    for at in 0..last {
+        if has_texts_of(&blocks[at], true) {
+            first_call = at + 1;
+        } else if has_texts_of(&blocks[at], false) {
+            blocks[first_call..=at].rotate_right(1);
+            first_call += 1;
+        }
+    }
+}
 
 pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
     let mut gemini = Gemini {

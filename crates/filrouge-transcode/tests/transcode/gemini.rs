@@ -27,6 +27,9 @@ fn turns_alternate_and_responses_are_separate() {
             {"role": "user", "parts": [{"text": "q"}, {"text": "<system_note>\nn\n</system_note>"}]},
             {"role": "model", "parts": [
                 {"text": "looking"},
+            ]},
+            {"role": "user", "parts": [{"text": "r"}]},
+            {"role": "model", "parts": [
                 {"functionCall": {"name": "f", "args": args}},
                 {"functionCall": {"name": "g", "args": args}},
             ]},
@@ -34,13 +37,22 @@ fn turns_alternate_and_responses_are_separate() {
                 {"functionResponse": {"name": "f", "response": {"output": "one\ntwo"}}},
                 {"functionResponse": {"name": "g", "response": {"output": "(no output)"}}},
             ]},
-            {"role": "model", "parts": [{"text": Mark::Unanswered.text()}]},
-            {"role": "user", "parts": [{"text": "r"}]},
             {"role": "model", "parts": [{"text": "a"}]},
         ])
     );
     assert_eq!(adapted, [(2, "note_as_user_text")]);
     assert!(dropped.is_empty());
+}
+
+#[test]
+fn texts_after_responses_without_an_answer_are_separated() {
+    let blocks = vec![user("q"), calls(vec![call("c1", "f", vec![])]), user("r")];
+    let messages = render_messages(blocks, Gemini);
+    assert_eq!(
+        messages[3],
+        json!({"role": "model", "parts": [{"text": Mark::Unanswered.text()}]})
+    );
+    assert_eq!(messages[4]["parts"], json!([{"text": "r"}]));
 }
 
 #[test]

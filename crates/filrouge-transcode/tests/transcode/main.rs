@@ -8,6 +8,7 @@ mod context_page;
 mod fixtures;
 mod gemini;
 mod labels;
+mod notes;
 mod plans;
 mod properties;
 mod provider_errors;
