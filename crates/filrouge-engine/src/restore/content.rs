@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use filrouge_types::{ItemBody, JsonText, Members, RawJson, replace_lone_surrogates};
+use filrouge_types::{Channel, ItemBody, JsonText, Members, RawJson, replace_lone_surrogates};
 
 use super::media;
 use super::pieces::OpenCall;
@@ -68,8 +68,7 @@ pub(super) enum ContentPart {
 pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<ContentPart>> {
     let list: Vec<Members<'_>> = serde_json::from_str(item.parts.as_str()).ok()?;
     let Some(token) = single_text_range(item.parts.as_str(), &list) else {
-        let model = item.model.as_deref();
-        return Some(list.iter().map(|members| part(members, model)).collect());
+        return Some(list.iter().map(|members| part(members, item)).collect());
     };
     let parts = std::mem::replace(&mut item.parts, RawJson::from_checked(""));
     let text = JsonText::within(parts, token).ok()?;
@@ -92,7 +91,8 @@ fn single_text_range(parts: &str, list: &[Members<'_>]) -> Option<Range<usize>> 
     Some(start..start + token.len())
 }
 
-fn part(members: &Members<'_>, model: Option<&str>) -> ContentPart {
+fn part(members: &Members<'_>, item: &ItemBody) -> ContentPart {
+    let model = item.model.as_deref();
     let kind = members.get("type").unwrap_or("").trim_matches('"');
     match kind {
         "reasoning" => reasoning(members, model),
@@ -104,9 +104,21 @@ fn part(members: &Members<'_>, model: Option<&str>) -> ContentPart {
         _ => match content(kind, members) {
             Some(Ok(content)) => ContentPart::Content(content),
             Some(Err(reason)) => ContentPart::Omitted(reason),
+            None if matches!(item.channel, Channel::HitlRequest | Channel::HitlResponse) => {
+                ContentPart::Content(Content::Text(part_as_text(members)))
+            }
             None => ContentPart::Omitted("unknown_part"),
         },
     }
+}
+
+/// The JSON of a part as a text.
+fn part_as_text(members: &Members<'_>) -> JsonText {
+    let members = members.0.iter();
+    let members: Vec<String> = members
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    json_as_text(&format!("{{{}}}", members.join(",")))
 }
 
 /// Reads a part with contents; `None` if parts of this type have none. The error is the reason why the part is left

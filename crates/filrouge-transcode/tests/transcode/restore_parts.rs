@@ -136,6 +136,21 @@ fn parts_without_content_are_left_out() {
 }
 
 #[test]
+fn decisions_of_any_form_are_restored_as_text() {
+    let request = json!([{"type": "text", "text": "May I?"}, {"type": "approval", "id": "i1"}]);
+    let response = json!([{"decision": "approved", "type": "hitl_response"}]);
+    let items = vec![
+        item(Role::Assistant, "hitl_request", request),
+        item(Role::User, "hitl_response", response),
+    ];
+    let lines = [
+        r#"assistant: May I? + {\"id\":\"i1\",\"type\":\"approval\"}"#,
+        r#"user: {\"decision\":\"approved\",\"type\":\"hitl_response\"}"#,
+    ];
+    check_restored(items, &lines, &[]);
+}
+
+#[test]
 fn arguments_of_every_form_are_restored() {
     let deep = format!("{}1{}", "[".repeat(118), "]".repeat(118));
     let cases: &[(&str, &str)] = &[
