@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// The percentage of timeouts above which the alert is set.
-const ALERT_PCT: f64 = 0.5;
+/// The alert is set if more than one call in this many has a timeout: above 0.5 %.
+const ALERT_CALLS: u128 = 200;
 
 /// The key figures of one window. Rates are fractions rounded to four decimals, percentages to two. All rates are absent without
 /// calls, and they may exceed one.
@@ -18,7 +18,7 @@ pub struct KeyFigures {
     /// Lock timeouts per call, in percent.
     #[schema(required, example = 10.0)]
     pub call_lock_timeout_rate_pct: Option<f64>,
-    /// Whether that rate exceeds 0.5.
+    /// Whether that rate, before it is rounded, exceeds 0.5.
     pub call_lock_timeout_alert: bool,
     /// The number of events `resume_from_pg`.
     #[schema(example = 3)]
@@ -70,9 +70,9 @@ impl KeyFigures {
     pub(super) fn with_rates(mut self) -> Self {
         let calls = self.calls;
         let per_call = |count: u64| rounded_ratio(count, calls, 1, 10_000);
-        let rate_pct = rounded_ratio(self.call_lock_timeouts, calls, 100, 100);
-        self.call_lock_timeout_rate_pct = rate_pct;
-        self.call_lock_timeout_alert = rate_pct.is_some_and(|pct| pct > ALERT_PCT);
+        self.call_lock_timeout_rate_pct = rounded_ratio(self.call_lock_timeouts, calls, 100, 100);
+        self.call_lock_timeout_alert =
+            calls > 0 && u128::from(self.call_lock_timeouts) * ALERT_CALLS > u128::from(calls);
         self.resume_from_pg_rate = per_call(self.resume_from_pg_count);
         self.session_reconstruct_rate = per_call(self.sessions_reconstructed);
         self.unknown_state_rate = per_call(self.sessions_with_unknown_state);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alert_uses_the_rounded_rate() {
+    fn the_alert_uses_the_exact_rate() {
         let alert = |call_lock_timeouts, calls| {
             let counted = KeyFigures {
                 calls,
@@ -126,9 +126,9 @@ mod tests {
             };
             counted.with_rates().call_lock_timeout_alert
         };
-        assert!(!alert(1, 200)); // 0.50
-        assert!(!alert(1, 199)); // 0.5025, shown as 0.50
-        assert!(alert(1, 197)); // 0.5076, shown as 0.51
+        assert!(!alert(1, 200)); // 0.5
+        assert!(alert(1, 199)); // 0.5025, shown as 0.50
+        assert!(!alert(0, 1));
         assert!(!alert(5, 0));
     }
 }
