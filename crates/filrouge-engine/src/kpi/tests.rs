@@ -114,6 +114,37 @@ fn without_events_all_rates_are_absent() {
 }
 
 #[test]
+fn sessions_of_teams_are_no_calls() {
+    let world = World::new();
+    let team_session = CreateSession {
+        session_id: Some("team".parse().unwrap()),
+        team_id: Some("t".into()),
+        ..CreateSession::default()
+    };
+    run(world
+        .engine
+        .sessions
+        .create(&operator("default"), team_session))
+    .unwrap();
+    let event = json!({ "key": "k", "kind": "call_lock_timeout", "at": "2026-11-22T11:00:00Z" });
+    let event: RecordEvent = serde_json::from_value(event).unwrap();
+    let session = "team".parse().unwrap();
+    run(world
+        .engine
+        .events
+        .record(&operator("default"), session, event))
+    .unwrap();
+    world.record("call", "call_lock_timeout", "22T11:00:00");
+    let status = world.status();
+    assert_eq!(
+        (status.figures.call_lock_timeouts, status.figures.events),
+        (1, 1)
+    );
+    let report = world.report("2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z", None);
+    assert_eq!(report.data[0].figures.call_lock_timeouts, 1);
+}
+
+#[test]
 fn figures_count_events_or_sessions_as_documented() {
     let world = World::new();
     for call in ["a", "b", "c", "d"] {

@@ -156,6 +156,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Calls `visit` with each event in `from..to` of a tenant's sessions, ordered by time, and with the session's id.
+    /// Sessions of teams are left out: they are no live calls.
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`; a failure of `visit` ends the scan.
@@ -182,7 +183,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     Entry::Occupied(entry) => entry.into_mut(),
                     Entry::Vacant(entry) => {
                         let stored = self.view.session_by_pk(pk)?;
-                        let stored = stored.filter(|s| s.row.tenant_id == *tenant);
+                        let stored = stored
+                            .filter(|s| s.row.tenant_id == *tenant && s.row.team_id.is_none());
                         entry.insert(stored.map(|s| self.verified_session(s)).transpose()?)
                     }
                 };
