@@ -1,12 +1,11 @@
 //! Checkpoints of live (telephone) calls (DESIGN §6).
 
 use filrouge_store::command::{Outcome, PutCheckpoint, Scope, Write};
-use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId, UNASSIGNED};
-use tracing::field::{Value, display};
+use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId};
 
 use super::lease::fenced_scope;
 use super::requests::SaveCheckpoint;
-use super::words::{log_word, optional_log_word};
+use super::words::{log_seq, log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
 use crate::engine::Calls;
 use crate::secrets::Masked;
@@ -67,13 +66,8 @@ impl Calls {
         };
         if created {
             self.counters.checkpoints.add(1);
-            let no_seq = display("-");
-            // The log line shows the seq as a number, or as `-` while the ledger has not assigned it.
-            let seq: &dyn Value = match checkpoint.seq {
-                UNASSIGNED => &no_seq,
-                _ => &checkpoint.seq,
-            };
-            tracing::info!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), seq,
+            let seq = log_seq(checkpoint.seq);
+            tracing::info!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), seq = &*seq,
                 state = %optional_log_word(checkpoint.label.as_deref()), "[CHECKPOINT]");
         }
         let written = Written::new(*checkpoint, !created, stored.durability);

@@ -14,7 +14,7 @@ use super::lease::AcquiredLease;
 use super::requests::ResumeSession;
 use super::settings::Journal;
 use super::unclaimed::UnclaimedLease;
-use super::words::{log_word, optional_log_word};
+use super::words::{log_seq, log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
 use crate::engine::Calls;
 use crate::spool::SpooledSession;
@@ -124,10 +124,7 @@ impl Calls {
                 log_resumed(scope, session, resumed);
             }
             Err(failure) if failure.code.status() >= 500 => {
-                let err = failure.code;
-                let pg_down = err == ErrorCode::StoreUnavailable;
-                let reason = if pg_down { "pg_down" } else { "store" };
-                tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), reason, "[CALL_RESUME_WARN] pg_down/err={err}");
+                self.log_failed_resume(scope, session, failure.code);
             }
             Err(_) => {}
         }
@@ -193,8 +190,7 @@ impl Calls {
                         // The ledger has answered again since the last check.
                         continue;
                     };
-                    let err = ErrorCode::StoreUnavailable;
-                    tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), reason = "pg_down", "[CALL_RESUME_WARN] pg_down/err={err}");
+                    self.log_failed_resume(scope, session, ErrorCode::StoreUnavailable);
                     return Ok(Some(spooled));
                 }
                 Some(_) if Instant::now() >= deadline => {
@@ -205,6 +201,17 @@ impl Calls {
                 Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
+    }
+
+    /// Logs that the ledger failed. The line names the kind of store if the store does not answer.
+    fn log_failed_resume(&self, scope: &Scope, session: &SessionId, err: ErrorCode) {
+        let is_down = err == ErrorCode::StoreUnavailable;
+        let down = is_down.then(|| format!("{}_down", self.ledger.backend().kind));
+        let cause = down
+            .as_ref()
+            .map_or_else(|| format!("err={err}"), |down| format!("{down}/err={err}"));
+        let reason = down.as_deref().unwrap_or("store");
+        tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), reason, "[CALL_RESUME_WARN] {cause}");
     }
 
     /// Reads the session from one snapshot; fails if the session's lease is no longer the acquired one.
@@ -340,12 +347,13 @@ fn resumed_from_spool(
 
 fn log_resumed(scope: &Scope, session: &SessionId, resumed: &Resumed) {
     let checkpoint = resumed.checkpoint.as_ref();
+    let ck_seq = log_seq(checkpoint.map_or(0, |c| c.seq));
     tracing::info!(
         source = %resumed.source,
         tenant_id = %log_word(scope.tenant.as_str()),
         call_id = %log_word(session.as_str()),
         state = %optional_log_word(resumed.state.as_deref()),
-        ck_seq = checkpoint.map_or(0, |c| c.seq),
+        ck_seq = &*ck_seq,
         last_seq = resumed.last_seq,
         "[CALL_RESUME]"
     );

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use filrouge_types::UNASSIGNED;
+use tracing::field::{Value, display};
+
 /// Returns a name as one word of a log line: `-` for an empty name; `_` replaces white space and control characters,
 /// which would break the line or the field.
 pub(crate) fn log_word(name: &str) -> Cow<'_, str> {
@@ -16,6 +19,14 @@ pub(crate) fn log_word(name: &str) -> Cow<'_, str> {
 /// Like [`log_word`], for an optional name.
 pub(crate) fn optional_log_word(name: Option<&str>) -> Cow<'_, str> {
     log_word(name.unwrap_or_default())
+}
+
+/// A seq in a log line: a number, or `-` while the ledger has not assigned it.
+pub(super) fn log_seq(seq: u64) -> Box<dyn Value> {
+    match seq {
+        UNASSIGNED => Box::new(display("-")),
+        seq => Box::new(seq),
+    }
 }
 
 #[cfg(test)]

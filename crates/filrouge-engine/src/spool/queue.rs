@@ -115,7 +115,8 @@ impl Core {
         let answer = answer.await;
         let (outcome, is_new) = answer.map_err(|e| internal(format!("the spool: {e}")))??;
         if is_new {
-            tracing::warn!(reason = %kind, tenant_id = %crate::calls::log_word(key.0.as_str()), call_id = %crate::calls::log_word(key.1.as_str()), "[CALL_JOURNAL_WARN] pg_down");
+            let store = self.inner.backend().kind;
+            tracing::warn!(reason = %kind, tenant_id = %crate::calls::log_word(key.0.as_str()), call_id = %crate::calls::log_word(key.1.as_str()), "[CALL_JOURNAL_WARN] {store}_down");
         }
         Ok(CommittedWrite {
             outcome,

@@ -157,7 +157,8 @@ fn a_call_continues_while_the_database_is_down() {
         "[CALL_JOURNAL_WARN] pg_down reason=finalize",
         "[CALL_JOURNAL_WARN] pg_down reason=checkpoint",
         "[CALL_JOURNAL_WARN] pg_down reason=event",
-        "[CALL_RESUME] source=spool tenant_id=default call_id=s state=S2",
+        "[CALL_RESUME] source=spool tenant_id=default call_id=s state=S2 ck_seq=-",
+        "[CALL_RESUME] source=spool tenant_id=default call_id=s state=S0 ck_seq=2 last_seq=3",
         "[CALL_RESUME_WARN] pg_down/err=store_unavailable",
         "[CALL_JOURNAL] tenant_id=default call_id=s seq=12 role=agent",
     ] {
