@@ -4,7 +4,7 @@
 //! model begins a new message. In an imported history, the items of one original message become one message again. A
 //! replaced turn is left out; only its newest version is shown. The messages are in the ledger's order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use filrouge_engine::{Origin, usage_tokens};
 use filrouge_types::{Channel, Item, ItemBody, Recorded, Role as ItemRole, Session, Turn};
@@ -66,6 +66,12 @@ struct Builder {
     messages: Vec<Message>,
     /// Calls without a result, by call id.
     calls_without_result: HashMap<Box<str>, Vec<PartPosition>>,
+    /// [`parts::known_results`] of the current turn.
+    known_results: HashSet<Box<str>>,
+    /// The turn's calls whose result may be redacted, oldest first.
+    open_calls: VecDeque<PartPosition>,
+    /// The turn's redacted calls without a result, oldest first.
+    redacted_calls: VecDeque<PartPosition>,
     /// The message ids in use, each with the number of its unit: 1 for the first of `units`.
     unit_by_message_id: HashMap<Box<str>, usize>,
     /// The units, each with the index of its first message.
@@ -97,6 +103,9 @@ impl Builder {
         self.turn_start = self.messages.len();
         self.units.push((unit, self.turn_start));
         self.has_foreign_fields = false;
+        self.known_results = parts::known_results(items);
+        self.open_calls.clear();
+        self.redacted_calls.clear();
         for item in items {
             self.add_item(item);
         }
@@ -215,8 +224,15 @@ impl Builder {
             && tool.status == ToolStatus::Running
         {
             let position = (message_index, message.parts.len());
-            let calls = self.calls_without_result.entry(tool.call_id.clone());
-            calls.or_default().push(position);
+            if item.redacted {
+                self.redacted_calls.push_back(position);
+            } else {
+                let calls = self.calls_without_result.entry(tool.call_id.clone());
+                calls.or_default().push(position);
+                if !self.known_results.contains(&tool.call_id) {
+                    self.open_calls.push_back(position);
+                }
+            }
         }
         message.parts.push(Part {
             id: part_id(item, index),
@@ -227,11 +243,25 @@ impl Builder {
         });
     }
 
-    /// Adds a result to the newest call that has the result's call id and no result yet. If there is none, the result
-    /// becomes a part of its own.
+    /// Takes the oldest call of the turn to which a result can belong if the id of the result or of the call was
+    /// redacted.
+    fn take_redacted_call(&mut self, is_result_redacted: bool) -> Option<PartPosition> {
+        let is_open_first = match (self.open_calls.front(), self.redacted_calls.front()) {
+            (Some(open), Some(redacted)) => open < redacted,
+            (open, _) => open.is_some(),
+        };
+        match is_result_redacted && is_open_first {
+            true => self.open_calls.pop_front(),
+            false => self.redacted_calls.pop_front(),
+        }
+    }
+
+    /// Adds a result to the newest call that has the result's call id and no result yet, or to a call that fits if one
+    /// of the ids was redacted. If there is none, the result becomes a part of its own.
     fn add_result(&mut self, item: &Item, index: usize, result: Box<Tool>) {
         let calls = self.calls_without_result.get_mut(&result.call_id);
-        let call = calls.and_then(Vec::pop);
+        let call = calls.filter(|_| !item.redacted).and_then(Vec::pop);
+        let call = call.or_else(|| self.take_redacted_call(item.redacted));
         self.interdependent |= call.is_none_or(|(message, _)| message < self.turn_start);
         let part =
             call.and_then(|(message, part)| self.messages.get_mut(message)?.parts.get_mut(part));

@@ -11,6 +11,8 @@
 //! | redacted content | the text `[redacted]` |
 //! | everything else | a part with the original JSON |
 
+use std::collections::HashSet;
+
 use filrouge_types::{Channel, Item, Part, Role as ItemRole};
 use serde_json::value::RawValue;
 
@@ -52,6 +54,19 @@ pub(super) fn convert_parts(
         )));
     }
     parts
+}
+
+/// The ids of the results in a turn that has redacted results; otherwise empty.
+pub(super) fn known_results(items: &[Item]) -> HashSet<Box<str>> {
+    let results = || {
+        let items = items.iter();
+        items.filter(|item| item.body.channel == Channel::ToolResult)
+    };
+    if results().all(|item| !item.redacted) {
+        return HashSet::new();
+    }
+    let parts = results().flat_map(|item| Part::all(&item.body.parts));
+    parts.filter_map(|part| text(&part, "call_id")).collect()
 }
 
 fn redacted_part(item: &Item) -> ConvertedPart {

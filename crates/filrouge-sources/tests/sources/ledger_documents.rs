@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use filrouge_sources::Library;
+use filrouge_engine::Caller;
 use filrouge_sources::library::export::{Form, export};
+use filrouge_sources::{Library, PartKind, Source, ToolStatus};
+use filrouge_store::command::RedactionTarget;
+use filrouge_store::record::Seqs;
 use filrouge_types::SessionId;
 
-use crate::ledger::{World, turn_items, user};
+use crate::ledger::{World, operator, turn_items, user};
 
 #[test]
 fn an_exported_session_equals_its_rendered_turns() {
@@ -14,10 +17,55 @@ fn an_exported_session_equals_its_rendered_turns() {
     let ada = user("ada");
     world.create_session(&ada, "s", None);
     world.record_turn(&ada, "s", "r1", turn_items());
+    assert_documents_are_equal(&world, &ada);
+    redact(&world);
+    assert_documents_are_equal(&world, &ada);
+}
+
+/// Redacts the result of the call `c1` and the call `c2`.
+fn redact(world: &World) {
+    let seqs = Seqs::from_ranges([(4, 5)]).unwrap();
+    let target = RedactionTarget::Items(seqs);
+    let erasure = &world.engine.erasure;
+    let caller = operator();
+    let redacted = erasure.redact(&caller, "s".parse().unwrap(), target, "asked to");
+    world.runtime.block_on(redacted).unwrap();
+}
+
+#[test]
+fn redacted_calls_and_results_stay_together() {
+    let world = World::in_memory();
+    let ada = user("ada");
+    world.create_session(&ada, "s", None);
+    world.record_turn(&ada, "s", "r1", turn_items());
+    redact(&world);
+    let conversation = world.source_for(ada).read("s").unwrap();
+    let parts = conversation.messages.iter().flat_map(|m| &m.parts);
+    let tools = parts.filter_map(|part| match &part.kind {
+        PartKind::Tool(tool) => Some((
+            &*tool.call_id,
+            tool.status,
+            tool.output.as_deref().or(tool.error.as_deref()),
+        )),
+        _ => None,
+    });
+    assert_eq!(
+        tools.collect::<Vec<_>>(),
+        [
+            ("c1", ToolStatus::Completed, Some("[redacted]")),
+            ("[redacted]", ToolStatus::Error, Some(r#"{"code":1}"#)),
+            ("unfinished", ToolStatus::Running, None),
+            ("without_call", ToolStatus::Completed, Some("late")),
+        ]
+    );
+}
+
+#[track_caller]
+fn assert_documents_are_equal(world: &World, ada: &Caller) {
     let id: SessionId = "s".parse().unwrap();
-    let recorded = world.engine.context.conversation(&ada, &id);
+    let recorded = world.engine.context.conversation(ada, &id);
     let recorded = world.runtime.block_on(recorded).unwrap();
-    let library = Library::new(vec![Arc::new(world.source_for(ada))], 0);
+    let library = Library::new(vec![Arc::new(world.source_for(ada.clone()))], 0);
     for form in [Form::Markdown, Form::Html] {
         let exported = |mask| {
             let mut out = Vec::new();
