@@ -4,6 +4,7 @@
 //! includes them.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
@@ -93,6 +94,7 @@ impl View for Stage<'_> {
         turn_row_count(pk: SessionPk) -> u64;
         idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)>;
         item_key_count(pk: SessionPk) -> u64;
+        agents(pk: SessionPk) -> BTreeSet<Box<str>>;
         log(lane: Lane, after: u64, limit: usize) -> Vec<LogRow>;
         logs(after: &[(Lane, u64)], limit: usize) -> Vec<Vec<LogRow>>;
         for_each_session(visit: &mut dyn FnMut(SessionPk, Option<StoredSession>)) -> ();

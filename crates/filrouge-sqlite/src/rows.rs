@@ -1,5 +1,6 @@
 //! [`Rows`]: reads and writes the rows of a store through a SQLite connection.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
@@ -323,6 +324,12 @@ impl View for Rows<'_> {
         self.query_number(sql, [sql_int(pk)])
     }
 
+    fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
+        let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1";
+        let agents = self.query_all(sql, [sql_int(pk)], |row| row.get(0))?;
+        Ok(agents.into_iter().collect())
+    }
+
     fn log(&self, _: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
         let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
         let rows = self.query_all(sql, [sql_int(after), sql_int(limit as u64)], read_log)?;
@@ -366,7 +373,7 @@ impl View for Rows<'_> {
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
              UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key
-             UNION SELECT session_pk FROM event UNION SELECT session_pk FROM checkpoint UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";
+             UNION SELECT session_pk FROM session_agent UNION SELECT session_pk FROM event UNION SELECT session_pk FROM checkpoint UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";
         self.query_all(sql, [], |row| read_u64(row, 0))
     }
 }

@@ -1,5 +1,7 @@
 //! The rows of a ledger, and the two traits that a backend implements over them (docs/format.md).
 
+use std::collections::BTreeSet;
+
 use filrouge_types::{
     EventKey, Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId,
     SessionStatus, TenantId, Timestamp, TurnId,
@@ -296,6 +298,8 @@ pub trait View {
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
     fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure>;
+    /// The agents by which a session is found.
+    fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure>;
     /// Rows of a lane's commit log numbered above `after`, ascending, at most `limit`.
     fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// As [`Self::log`], for several lanes at once, each with its own `after`.

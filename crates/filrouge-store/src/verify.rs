@@ -191,7 +191,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         self.compare_turns(session, &rebuilt, report)?;
         self.verify_drafts(session)?;
         self.verify_checkpoints(session, report)?;
-        self.verify_events(session, report)
+        self.verify_events(session, report)?;
+        if self.view.agents(session.pk)? != rebuilt.agents {
+            let detail = "the agents by which lists find the session are not those of its items";
+            return Err(session.integrity_failure(None, detail));
+        }
+        Ok(())
     }
 
     /// Checks, in an adopted session, that each turn can be found by its request id: through a stored request key, or
@@ -395,7 +400,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             }
             Ok(None) => {
                 let count_side_rows = || -> Result<usize, Failure> {
-                    Ok(self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len())
+                    let drafts_and_checkpoints =
+                        self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len();
+                    Ok(drafts_and_checkpoints + self.view.agents(pk)?.len())
                 };
                 let side_rows = match count_side_rows() {
                     Ok(count) => count as u64,

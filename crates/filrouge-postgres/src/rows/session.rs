@@ -1,6 +1,6 @@
 //! Reads the tables `session`, `head` and `session_agent`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
 use filrouge_store::rows::{
@@ -13,7 +13,7 @@ use filrouge_types::{
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Error, Row};
 
-use super::{Rows, by_lane, column, read_u64, sql_int, sql_lane};
+use super::{Rows, by_lane, bytes, column, read_u64, sql_int, sql_lane};
 use crate::error::malformed;
 use crate::session::{Param, Session, Sql};
 
@@ -368,6 +368,20 @@ pub(super) fn list(
     found.sort_unstable_by(|a, b| b.cmp(a));
     found.truncate(limit);
     page(rows, &found)
+}
+
+/// Reads the agents by which a session is found.
+pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT agent FROM filrouge.session_agent WHERE lane = $1 AND session_pk = $2",
+        &[Type::INT2, Type::INT8],
+    );
+    let fetched = rows.query_all(&SQL, &[&rows.lane_of(pk), &sql_int(pk)])?;
+    let agents = fetched.iter().map(|row| {
+        let agent = std::str::from_utf8(bytes(row, 0)?).map_err(|_| malformed("agent"))?;
+        Ok::<_, Failure>(Box::from(agent))
+    });
+    agents.collect()
 }
 
 /// Reads the sessions at these positions, which are the time of creation, the number and the lane, in their order.

@@ -242,6 +242,12 @@ impl View for Rows {
         Ok((items + requests) as u64)
     }
 
+    fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
+        let agents = self.agents.range((pk, Box::default())..);
+        let agents = agents.take_while(|(p, _)| *p == pk);
+        Ok(agents.map(|(_, agent)| agent.clone()).collect())
+    }
+
     fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
         let rows = self.log.range((lane, after + 1)..=(lane, u64::MAX));
         Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())

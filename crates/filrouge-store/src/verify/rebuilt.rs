@@ -17,6 +17,8 @@ pub(crate) struct RebuiltSession {
     pub(crate) turn_count: u64,
     /// The number of item keys and request keys that the items require.
     pub(crate) keys: u64,
+    /// The agents that the items name.
+    pub(crate) agents: BTreeSet<Box<str>>,
     /// The seqs of items without content, each with the seq of the redaction that it points to.
     pub(crate) contentless: BTreeMap<u64, u64>,
     /// The seqs that redactions name, each with the seq of the first redaction that names it.
@@ -44,6 +46,7 @@ impl RebuiltSession {
         item: &filrouge_types::Item,
         events: &[Event],
     ) -> Result<(), Failure> {
+        self.agents.extend(item.body.agent.clone());
         if let Some(seqs) = redacted_seqs(events) {
             self.apply_redaction(session, item, seqs)?;
         }
