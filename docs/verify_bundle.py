@@ -63,7 +63,8 @@ EVENTS = {"start": (b"\1", {"request_id": text, "identity_id": opt(text), "finge
               "metadata": opt(raw_text)}),
           "close": (b"\2", {"status": word("finalized failed cancelled", 2), "fingerprint": half,
               "answer_translated_is_fallback": flag, "metadata": opt(raw_text)}),
-          "interrupt": (b"\3", {}), "reopen": (b"\4", {}), "redact": (b"\5", {"seqs": ranges})}
+          "interrupt": (b"\3", {}), "reopen": (b"\4", {}), "redact": (b"\5", {"seqs": ranges}),
+          "redacted": (b"\6", {"seqs": ranges})}
 def event(raw):
     kind = raw.split('"')[1]
     (code, writers), body = EVENTS[kind], members(raw, [kind])[kind]
@@ -96,6 +97,12 @@ def chain(raws, scope):
             need(m["turn_id"] == "null" and 0 < first <= last < seq, "a redaction names what came before it")
             redactions.add(seq)
             for n in range(first, last + 1): named.setdefault(n, seq)
+        seqs = {kind: of["seqs"] for e in item["events"] for kind, of in e.items() if kind in ("redact", "redacted")}
+        if m["turn_id"] == "null" and (seqs or item["channel"] == "redaction"):
+            every = seqs.get("redacted", seqs.get("redact", []))
+            need(all(0 < first <= last < seq for first, last in every), "a redaction names what came before it")
+            need({n for first, last in every for n in range(first, last + 1)} == named.keys(),
+                 "a redaction does not name what earlier ones have erased")
     for seq in sorted(erased.keys() | named.keys()):
         WHERE[0] = f"items[{seq - 1}], seq {seq}"
         need(erased.get(seq) == named.get(seq), "a content is missing and no redaction names it, or the other way round")

@@ -32,7 +32,7 @@ pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::NewBatch;
 pub use project::turn_content_len;
-pub(crate) use redactions::{Redactions, redacted_seqs};
+pub(crate) use redactions::{Redactions, all_redacted_seqs, redacted_seqs};
 pub use text::merge_metadata;
 
 /// A consistent view of a store that verifies every row it returns.
@@ -250,7 +250,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         })
     }
 
-    /// Decodes and verifies one record of a session. Also checks that a redaction names each item without content;
+    /// Decodes and verifies one record of a session. Also checks that redactions name exactly the items without content;
     /// `redactions` caches the session's redactions.
     pub(crate) fn decode_record(
         &self,
@@ -259,7 +259,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         redactions: &mut Redactions,
     ) -> Result<Decoded, Failure> {
         let decoded = self.decode_without_redactions(session, row)?;
-        self.check_redactions(session, &decoded.redacted, redactions)?;
+        self.check_redactions(session, &decoded, redactions)?;
         Ok(decoded)
     }
 

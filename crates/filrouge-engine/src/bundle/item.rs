@@ -100,7 +100,12 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
     if members.events.iter().any(is_malformed) {
         return Err("an event is malformed".into());
     }
-    if members.events.len() > 1 && members.events.iter().any(|e| matches!(e, Event::Redact(_))) {
+    let redacts = |event: &Event| matches!(event, Event::Redact(_) | Event::Redacted(_));
+    let is_redaction = matches!(
+        members.events.as_slice(),
+        [Event::Redact(_) | Event::Redacted(_)] | [Event::Redact(_), Event::Redacted(_)]
+    );
+    if !is_redaction && members.events.iter().any(redacts) {
         return Err("an item that redacts must have no other event".into());
     }
     Ok(ChainedItem {
@@ -122,7 +127,7 @@ fn is_malformed(event: &Event) -> bool {
         Event::Start(start) => &start.metadata,
         Event::Close(close) if !close.status.is_closed() => return true,
         Event::Close(close) => &close.metadata,
-        Event::Interrupt {} | Event::Reopen {} | Event::Redact(_) => &None,
+        Event::Interrupt {} | Event::Reopen {} | Event::Redact(_) | Event::Redacted(_) => &None,
     };
     metadata.as_ref().is_some_and(|json| !json.is_object())
 }

@@ -145,7 +145,7 @@ impl LateTurn {
                 Event::Close(close) => self.status = close.status,
                 Event::Interrupt {} => self.status = TurnStatus::Interrupted,
                 Event::Reopen {} => self.status = TurnStatus::Open,
-                Event::Start(_) | Event::Redact(_) => {}
+                Event::Start(_) | Event::Redact(_) | Event::Redacted(_) => {}
             }
         }
         self.redacted |= matches!(chained.proof, CommitmentProof::Erased { .. });

@@ -87,7 +87,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             read_limit = READ_RECORDS_MAX.min(wanted.div_ceil(items_per_record(&rows[..needed])));
             for decoded in self.decode_many(session, &rows[..needed]) {
                 let decoded = decoded?;
-                self.check_redactions(session, &decoded.redacted, &mut redactions)?;
+                self.check_redactions(session, &decoded, &mut redactions)?;
                 let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
                 let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
                 if first > next_seq || last < next_seq {

@@ -206,11 +206,8 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
             let decoded = self.snapshot.decode_many(self.session, &rows[..count]);
             for decoded in decoded {
                 let decoded = decoded?;
-                self.snapshot.check_redactions(
-                    self.session,
-                    &decoded.redacted,
-                    &mut self.redactions,
-                )?;
+                self.snapshot
+                    .check_redactions(self.session, &decoded, &mut self.redactions)?;
                 self.runs.push(decoded.items);
             }
         }
@@ -316,7 +313,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         self.bytes += row.unpacked_len();
         let decoded = self.snapshot.decode_without_redactions(self.session, row)?;
         self.snapshot
-            .check_redactions(self.session, &decoded.redacted, &mut self.redactions)?;
+            .check_redactions(self.session, &decoded, &mut self.redactions)?;
         Ok(decoded.items)
     }
 
@@ -352,10 +349,16 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         })
     }
 
-    /// The time at which the turn was redacted; `None` if it was not. Fails if an item that the projection uses still
-    /// has content, for example because an older record was put back outside filrouge.
+    /// The time at which the turn was redacted; `None` if it was not. Fails if an older row of the turn was put back
+    /// outside filrouge, and a redaction that erased the turn's first item names all items up to its last.
     fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>, Failure> {
         if row.redacted_by == 0 {
+            self.item(row.first_seq)?;
+            let has_ended = row.status != TurnStatus::Open;
+            if has_ended && self.redactions.cover(row.first_seq, row.last_seq) {
+                let detail = "a redaction names the turn, although its row does not say so";
+                return Err(self.session.integrity_failure(Some(row.first_seq), detail));
+            }
             return Ok(None);
         }
         let (redaction, events) = self.entry(row.redacted_by)?;

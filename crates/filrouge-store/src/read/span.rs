@@ -122,8 +122,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 for chained in items {
                     if let CommitmentProof::Erased { redaction_seq, .. } = chained.proof {
                         let pair = [(chained.item.seq, redaction_seq)];
-                        self.check_redactions(session, &pair, &mut redactions)?;
+                        self.check_contentless(session, &pair, &mut redactions)?;
                     }
+                    self.check_content(session, &chained.item, &mut redactions)?;
                     next_seq = chained.item.seq + 1;
                     link = Some(chained.link);
                     visit(chained)?;

@@ -59,6 +59,9 @@ pub enum Event {
     Reopen {},
     /// The contents of these items are erased; carried by an item without a turn.
     Redact(Seqs),
+    /// All items of the session whose contents are erased, by this redaction or an earlier one; carried by a redaction,
+    /// if its own event does not name all of them.
+    Redacted(Seqs),
 }
 
 /// The stored form of a request's fingerprint. It includes the salt of its item, so that it reveals nothing about the
@@ -82,7 +85,7 @@ impl Event {
         match &mut event {
             Self::Start(e) => e.fingerprint = salted(&e.fingerprint, salt),
             Self::Close(e) => e.fingerprint = salted(&e.fingerprint, salt),
-            Self::Interrupt {} | Self::Reopen {} | Self::Redact(_) => {}
+            Self::Interrupt {} | Self::Reopen {} | Self::Redact(_) | Self::Redacted(_) => {}
         }
         event
     }
@@ -120,13 +123,17 @@ impl Event {
                 out.byte(5);
                 seqs.write(out);
             }
+            Self::Redacted(seqs) => {
+                out.byte(6);
+                seqs.write(out);
+            }
         }
     }
 
     /// Whether the event redacts the item at `seq` or a later one. The item at `seq` records the event, and a redaction
     /// may name only earlier items.
     pub(crate) fn redacts_at_or_after(&self, seq: u64) -> bool {
-        matches!(self, Self::Redact(seqs) if seqs.last() >= seq)
+        matches!(self, Self::Redact(seqs) | Self::Redacted(seqs) if seqs.last() >= seq)
     }
 
     pub(crate) fn read(r: &mut ByteReader<'_>) -> Result<Self, Malformed> {
@@ -156,6 +163,7 @@ impl Event {
             3 => Ok(Self::Interrupt {}),
             4 => Ok(Self::Reopen {}),
             5 => Seqs::read(r).map(Self::Redact),
+            6 => Seqs::read(r).map(Self::Redacted),
             _ => Err(Malformed),
         }
     }

@@ -45,6 +45,12 @@ impl Seqs {
         Some(merged)
     }
 
+    /// The seqs that are in this set or in the other one.
+    #[must_use]
+    pub(crate) fn union(&self, other: &Self) -> Self {
+        Self::from_ranges(self.ranges().chain(other.ranges())).unwrap_or_default()
+    }
+
     /// The ranges, each as its first and last seq.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         self.seqs.iter().copied()

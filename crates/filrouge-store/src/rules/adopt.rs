@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{Channel, ErrorCode, Failure, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
 use super::checkpoint;
 use super::writing::{ActiveWrite, RuleContext, put_head};
@@ -61,7 +61,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
         w.tx.insert_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;
     }
     session.head.lease = adopt.side_rows.lease.clone();
-    let redaction_seq = newest_redaction(adopt);
+    let redaction_seq = rebuilt.newest_redaction;
     checkpoint::adopt(w, &mut session, &adopt.side_rows.checkpoints, redaction_seq)?;
     let session = put_head(w, session, (1, adopt.items.len() as u64), true)?;
     let written = WrittenRange::new(&session, 1, adopt.items.len() as u64, []);
@@ -70,16 +70,6 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
         created: true,
         written,
     })
-}
-
-/// The seq of the newest redaction item; 0 if there is none.
-fn newest_redaction(adopt: &Adopt) -> u64 {
-    let is_redaction = |chained: &&ChainedItem| chained.item.body.channel == Channel::Redaction;
-    adopt
-        .items
-        .iter()
-        .rfind(is_redaction)
-        .map_or(0, |chained| chained.item.seq)
 }
 
 /// Handles an adoption of a session that exists. It is a replay if the session has all the given items, otherwise a

@@ -39,12 +39,13 @@ pub(super) fn apply<T: Tx>(
         return replay(&snapshot, &session, &target, &named);
     }
     let turns = named.redacted_turns(&snapshot, w.scope, &session)?;
+    let all_redacted = snapshot.all_redacted(&session)?.union(&target.seqs);
     check_tail(w, &session, 1)?;
     if let Some((first, _)) = target.seqs.ranges().next() {
         checkpoint::delete_covering(w, &mut session, first)?;
     }
     session.head.checkpoints.redacted = redaction_seq;
-    let batch = redaction_item(w.ctx, redact, &target.seqs)?;
+    let batch = redaction_item(w.ctx, redact, &target.seqs, all_redacted)?;
     append_batch(w, &mut session, None, &batch)?;
     for row in &named.rewritten_records {
         w.tx.update_record(session.pk, row)?;
@@ -266,7 +267,13 @@ pub(crate) fn redaction_prefix(seqs: &Seqs) -> String {
     format!(r#"[{{"type":"redaction","seqs":[{}],"#, ranges.join(","))
 }
 
-fn redaction_item(ctx: &RuleContext<'_>, redact: &Redact, seqs: &Seqs) -> Result<Batch, Failure> {
+/// The item that records a redaction of `seqs`. `all_redacted` are these and the seqs that earlier redactions name.
+fn redaction_item(
+    ctx: &RuleContext<'_>,
+    redact: &Redact,
+    seqs: &Seqs,
+    all_redacted: Seqs,
+) -> Result<Batch, Failure> {
     let turn = match &redact.target {
         RedactionTarget::Turn(id) => format!(r#""turn_id":"{id}","#),
         RedactionTarget::Items(_) => String::new(),
@@ -278,9 +285,13 @@ fn redaction_item(ctx: &RuleContext<'_>, redact: &Redact, seqs: &Seqs) -> Result
         JsonText::from_plain(&redact.reason).as_token(),
     );
     let parts = RawJson::from_checked(parts);
+    let mut events = vec![Event::Redact(seqs.clone())];
+    if all_redacted != *seqs {
+        events.push(Event::Redacted(all_redacted));
+    }
     let entry = Entry {
         item: ItemBody::new(Role::System, Channel::Redaction, parts),
-        events: vec![Event::Redact(seqs.clone())],
+        events,
     };
     Batch::pack(vec![entry], ctx.entropy)
 }

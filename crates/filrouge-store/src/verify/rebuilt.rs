@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_types::{Failure, TurnId, TurnStatus};
+use filrouge_types::{Channel, Failure, TurnId, TurnStatus};
 
-use crate::read::{VerifiedSession, redacted_seqs};
+use crate::read::{VerifiedSession, all_redacted_seqs, redacted_seqs};
 use crate::record::{Event, RecordFaultKind, Seqs};
 use crate::rows::TurnRow;
 use crate::rules::final_slot;
@@ -27,8 +27,17 @@ pub(crate) struct RebuiltSession {
     covered: BTreeMap<u64, u64>,
     /// The seqs of redactions.
     redactions: BTreeSet<u64>,
+    /// The seq of the newest redaction, also of one that names no items; 0 if there is none.
+    pub(crate) newest_redaction: u64,
     /// The turns by the seq of their first item.
     starts: BTreeMap<u64, TurnId>,
+}
+
+/// Whether an item records a redaction. If no item that it names was kept, it has no event.
+fn is_redaction(item: &filrouge_types::Item, events: &[Event]) -> bool {
+    let redacts = |event: &Event| matches!(event, Event::Redact(_) | Event::Redacted(_));
+    item.turn_id.is_none()
+        && (item.body.channel == Channel::Redaction || events.iter().any(redacts))
 }
 
 /// A turn rebuilt from its items.
@@ -50,6 +59,7 @@ impl RebuiltSession {
         if let Some(seqs) = redacted_seqs(events) {
             self.apply_redaction(session, item, seqs)?;
         }
+        self.check_all_redacted(session, item, events)?;
         let Some(turn_id) = item.turn_id else {
             return Ok(());
         };
@@ -100,8 +110,27 @@ impl RebuiltSession {
                 Event::Close(close) => turn.row.status = close.status,
                 Event::Interrupt {} => turn.row.status = TurnStatus::Interrupted,
                 Event::Reopen {} => turn.row.status = TurnStatus::Open,
-                Event::Redact(_) => {}
+                Event::Redact(_) | Event::Redacted(_) => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that a redaction knows what all redactions so far have erased.
+    fn check_all_redacted(
+        &mut self,
+        session: &VerifiedSession,
+        item: &filrouge_types::Item,
+        events: &[Event],
+    ) -> Result<(), Failure> {
+        if !is_redaction(item, events) {
+            return Ok(());
+        }
+        self.newest_redaction = item.seq;
+        let covered = self.covered.iter().map(|(first, last)| (*first, *last));
+        if Seqs::from_ranges(covered).unwrap_or_default() != all_redacted_seqs(events) {
+            let detail = "a redaction does not name what earlier ones have erased";
+            return Err(session.integrity_failure(Some(item.seq), detail));
         }
         Ok(())
     }

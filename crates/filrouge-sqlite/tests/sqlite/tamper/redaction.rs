@@ -161,12 +161,15 @@ fn redacted_contents_cannot_be_restored() {
         // Restores from a backup of the file: the record only, then both, then the turn's row only.
         put_record(&conn, &old);
         let f = world.open();
+        assert_eq!(refused_seq(items(&f).await), Some(1));
         assert_eq!(refused_seq(turn(&f, &world).await), Some(1));
         assert_broken(&f, "record restored").await;
         f.ledger.close().await;
 
         put_turn(&conn, &old_turn);
         let f = world.open();
+        assert_eq!(refused_seq(items(&f).await), Some(1));
+        assert_eq!(refused_seq(turn(&f, &world).await), Some(1));
         let report = f.ledger.verify(None).await.unwrap();
         assert_eq!(report.verdict(), Verdict::Broken);
         assert_eq!(report.findings[0].seq, Some(1));
@@ -174,6 +177,7 @@ fn redacted_contents_cannot_be_restored() {
 
         put_record(&conn, &new);
         let f = world.open();
+        assert_eq!(refused_seq(turn(&f, &world).await), Some(1));
         assert_broken(&f, "turn row restored").await;
         f.ledger.close().await;
 
@@ -182,6 +186,32 @@ fn redacted_contents_cannot_be_restored() {
         f.assert_intact().await;
         f.ledger.close().await;
     });
+}
+
+/// The newest redaction knows what the earlier ones have erased, also in a running ledger.
+#[test]
+fn contents_of_an_earlier_redaction_cannot_be_restored() {
+    for running in [false, true] {
+        block_on(async {
+            let (world, old, old_turn) = world().await;
+            let f = world.open();
+            let redact = redact_items("victim", &[(4, 4)]);
+            f.write_redaction(&anyone(), redact).await.unwrap();
+            f.assert_intact().await;
+            let f = if running {
+                f
+            } else {
+                f.ledger.close().await;
+                world.open()
+            };
+            let conn = world.conn();
+            put_record(&conn, &old);
+            put_turn(&conn, &old_turn);
+            assert_eq!(refused_seq(items(&f).await), Some(1));
+            assert_eq!(refused_seq(turn(&f, &world).await), Some(1));
+            f.ledger.close().await;
+        });
+    }
 }
 
 #[test]

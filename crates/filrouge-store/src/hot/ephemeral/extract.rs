@@ -181,12 +181,20 @@ impl NewSeqs {
         }
         let mut redacted = None;
         for event in &mut chained.events {
-            if let Event::Redact(seqs) = event {
-                let new = self.renumbered_seqs(seqs);
-                let old = std::mem::replace(seqs, new.clone());
-                redacted = Some((old, new));
+            match event {
+                Event::Redact(seqs) => {
+                    let new = self.renumbered_seqs(seqs);
+                    let old = std::mem::replace(seqs, new.clone());
+                    redacted = Some((old, new));
+                }
+                Event::Redacted(seqs) => *seqs = self.renumbered_seqs(seqs),
+                _ => {}
             }
         }
+        // If no item that a redaction names is kept, the redaction stays as an item with the person and the reason.
+        chained.events.retain(|event| {
+            !matches!(event, Event::Redact(seqs) | Event::Redacted(seqs) if seqs.count() == 0)
+        });
         let Some((old, new)) = redacted else {
             return;
         };
@@ -195,10 +203,6 @@ impl NewSeqs {
             let parts = format!("{}{suffix}", redaction_prefix(&new));
             chained.item.body.parts = RawJson::from_checked(parts);
         }
-        // If no item that a redaction names is kept, the redaction stays as an item with the person and the reason.
-        chained
-            .events
-            .retain(|event| !matches!(event, Event::Redact(seqs) if seqs.count() == 0));
     }
 
     /// The lease and the checkpoints. A checkpoint's new seq is that of the last kept item that it covers.
