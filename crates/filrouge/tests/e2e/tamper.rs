@@ -11,6 +11,9 @@ use crate::caller::{Caller, key};
 use crate::http::{Client, Response};
 use crate::world::{Server, World, copy_tree};
 
+mod random_edits;
+mod tables;
+
 const SESSIONS: usize = 6;
 
 /// Records sessions with titles, complete turns and an open turn.
