@@ -235,3 +235,28 @@ fn without_an_anchor_the_status_is_degraded_until_the_store_is_accepted() {
     server.stop();
     assert_eq!(world.run(&["doctor"]).code, Some(0));
 }
+
+/// Nothing but the keyring is left, and it may belong to many stores. The new store is reachable from this machine only.
+#[test]
+fn without_data_and_state_an_empty_local_store_begins_that_the_witness_does_not_know() {
+    let world = World::on_sqlite();
+    record_data(&world);
+    let witness = world.path("witness.jsonl");
+    fs::write(&witness, world.ok(&["anchor", "witness"])).unwrap();
+    let file = witness.display().to_string();
+    let verify = ["verify", "--witness", &file];
+    world.ok(&verify);
+    for folder in ["data", "state"] {
+        fs::remove_dir_all(world.path(folder)).unwrap();
+    }
+    let public = world.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(public.code, Some(2), "{public:?}");
+    let server = world.serve();
+    assert_eq!(server.client().get_body("")["data"], json!([]));
+    write(&server.client(), "r1");
+    server.stop();
+    let output = world.run(&verify);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let words = "has no statement about the store";
+    assert!(output.stderr.contains(words), "{output:?}");
+}
