@@ -109,6 +109,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Interrupt {}),
         Just(Event::Reopen {}),
         Just(Event::Redact(Seqs::from_ranges([(1, 1)]).unwrap())),
+        Just(Event::Redacted(Seqs::from_ranges([(1, 1)]).unwrap())),
     ]
 }
 
