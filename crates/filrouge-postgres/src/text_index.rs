@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
-    IndexVersion, SessionSelection, TextIndex,
+    IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
@@ -212,6 +212,10 @@ impl TextIndex for PostgresIndex {
                 vectors::without_vector(tx, embedder, query.kinds, limit)
             }
         })
+    }
+
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        self.read(|tx| find::named_documents(tx, numbers))
     }
 
     fn bodies(

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
-    IndexVersion, IndexedSession, SessionSelection, TextIndex,
+    IndexVersion, IndexedDocument, IndexedSession, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
@@ -291,6 +291,10 @@ impl TextIndex for SqliteIndex {
                 vectors::without_vector(file, conn, embedder, query.kinds, limit)
             }
         })
+    }
+
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        self.read(|_, conn| bodies::named(conn, numbers))
     }
 
     fn bodies(

@@ -1,5 +1,5 @@
-//! The port of a derived index of conversation texts (DESIGN §10). It narrows a search to candidate documents, and
-//! stores the documents, so that they can be scanned without their source.
+//! The port of a derived index of conversation texts (DESIGN §10). It narrows a search to candidate documents. It can
+//! also store a body of each document, so that documents can be scanned without their source.
 //!
 //! A document is one message of a session, or its title. The caller defines the meaning of a document's body; an index
 //! reads only its folded text. All data of an index is derived and can be rebuilt. [`TextIndex::forget`] and
@@ -7,11 +7,13 @@
 //!
 //! Documents are stored in shards, one per owner: a query in one shard neither reads nor counts documents of another.
 
+mod candidate;
 mod fold;
 #[cfg(any(test, feature = "contract"))]
 pub mod memory;
 mod narrows;
 
+pub use candidate::{Candidate, CandidateFilter, CandidateQuery, product};
 pub use fold::{fold, unfolded_range};
 pub use narrows::{can_narrow, is_dense};
 
@@ -99,8 +101,23 @@ pub struct NewDocument {
     pub digest: u64,
     /// Its text for searching, folded with [`fold`], with each run of white space as one space.
     pub folded: String,
-    /// The body that queries return; not interpreted.
+    /// The body that [`TextIndex::bodies`] returns; not interpreted.
     pub body: Vec<u8>,
+}
+
+/// A document as indexed, without its text and body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexedDocument {
+    /// Its number.
+    pub no: DocumentNo,
+    /// Its session.
+    pub session: Key,
+    /// [`NewDocument::key`].
+    pub key: Box<str>,
+    /// [`NewDocument::unit`].
+    pub unit: u64,
+    /// [`NewDocument::digest`].
+    pub digest: u64,
 }
 
 /// The stored documents of a session that an update covers. Covered documents that the update does not contain are
@@ -179,100 +196,6 @@ pub enum IndexUpdate {
 
 /// A session by its realm and key.
 pub type Key = (Box<[u8]>, Box<str>);
-
-/// A query for candidate documents.
-#[derive(Debug, Clone)]
-pub struct CandidateQuery<'a> {
-    /// The owners whose documents match; [`CandidateFilter::WithoutVector`] ignores it.
-    pub reach: &'a IndexScope,
-    /// If given, only documents of these sessions match.
-    pub sessions: Option<&'a [SessionNo]>,
-    /// The requested kinds: bit `n` selects the kind `n`.
-    pub kinds: u32,
-    /// If given, only documents created at or after this time (milliseconds since 1970) match; titles always match.
-    pub since: Option<i64>,
-    /// If given, only documents created before this time match; titles always match.
-    pub until: Option<i64>,
-    /// The condition on the text or the vector, and the order of the results.
-    pub wanted: CandidateFilter<'a>,
-}
-
-/// The condition that makes a document a candidate. A term is a list of folded literals; a document meets it if it
-/// contains at least one of them. The caller leaves out terms by which an index cannot narrow ([`can_narrow`]).
-#[derive(Debug, Clone, Copy)]
-pub enum CandidateFilter<'a> {
-    /// A candidate meets all terms; without terms, every document is a candidate. Newest first.
-    All(&'a [Vec<String>]),
-    /// A candidate meets at least one term. Sorted by the number of met terms, then newest first.
-    Any(&'a [Vec<String>]),
-    /// An embedder's id, a vector and a limit. The candidates are the documents whose vectors by this embedder have the
-    /// greatest products with the vector: at most as many as the limit, greatest first.
-    Nearest(&'a str, &'a [i8], usize),
-    /// An embedder's id and a limit. The candidates are documents of all owners without a stored vector by this
-    /// embedder: at most as many as the limit, newest first.
-    WithoutVector(&'a str, usize),
-}
-
-impl<'a> CandidateFilter<'a> {
-    /// The terms of the condition; empty for conditions on vectors.
-    #[must_use]
-    pub const fn terms(&self) -> &'a [Vec<String>] {
-        match self {
-            Self::All(terms) | Self::Any(terms) => terms,
-            Self::Nearest(..) | Self::WithoutVector(..) => &[],
-        }
-    }
-
-    /// Whether a document needs to meet only one term.
-    #[must_use]
-    pub const fn is_any(&self) -> bool {
-        matches!(self, Self::Any(_))
-    }
-}
-
-/// A document that may match a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its number.
-    pub document: DocumentNo,
-    /// Its session.
-    pub session: SessionNo,
-    /// [`NewDocument::kind`].
-    pub kind: u8,
-    /// [`NewDocument::created`].
-    pub created: i64,
-    /// Bit `n` is set if the document may meet term `n`, for the first 64 terms.
-    pub met: u64,
-    /// Whether it certainly contains all words of the query as complete words; `false` if the index cannot decide.
-    pub whole_words: bool,
-    /// The product of its vector with the query's, for [`CandidateFilter::Nearest`]; otherwise 0.
-    pub near: i32,
-}
-
-impl CandidateQuery<'_> {
-    /// Whether a document passes all conditions except the owner and the terms.
-    #[must_use]
-    pub fn accepts(&self, candidate: &Candidate) -> bool {
-        let bit = 1_u32.checked_shl(u32::from(candidate.kind)).unwrap_or(0);
-        let is_title = candidate.kind == TITLE;
-        self.kinds & bit != 0
-            && (is_title || self.since.is_none_or(|since| candidate.created >= since))
-            && (is_title || self.until.is_none_or(|until| candidate.created < until))
-            && self
-                .sessions
-                .is_none_or(|sessions| sessions.contains(&candidate.session))
-    }
-}
-
-/// The product of two vectors of equal length; `None` for vectors of different lengths or without elements.
-#[must_use]
-pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
-    if a.is_empty() || a.len() != b.len() {
-        return None;
-    }
-    let pairs = a.iter().zip(b);
-    Some(pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum())
-}
 
 /// The size of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -372,6 +295,12 @@ pub trait TextIndex: Send + Sync {
     /// # Errors
     /// As stated at the trait.
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure>;
+
+    /// These documents, in the order of `numbers`; missing ones are omitted.
+    ///
+    /// # Errors
+    /// As stated at the trait.
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure>;
 
     /// Calls `visit` with the number and the body of each of these documents, in the order of `documents`, until
     /// `visit` returns `false`. Missing documents are skipped.

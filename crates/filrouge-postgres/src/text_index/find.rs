@@ -1,13 +1,14 @@
-//! Finds candidates for a query, and reads the bodies of documents.
+//! Finds candidates for a query, and reads documents by their numbers.
 
 use std::cmp::Reverse;
 
-use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo};
+use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo, IndexedDocument};
 use filrouge_types::Failure;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
+use super::state::decode_text;
 use super::statement::StatementBuilder;
 use crate::error::malformed;
 use crate::rows::{bytes, column, read_u64, sql_int};
@@ -97,6 +98,33 @@ pub(super) fn matching_any(
         .iter()
         .map(|row| read_candidate(row, met(row)?))
         .collect()
+}
+
+/// The documents with these numbers, in this order; those that do not exist are left out.
+pub(super) fn named_documents(
+    tx: &Transaction<'_>,
+    numbers: &[DocumentNo],
+) -> Result<Vec<IndexedDocument>, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT d.no, s.realm, s.key, d.key, d.unit, d.digest FROM unnest($1) WITH ORDINALITY AS q (no, place)
+         JOIN filrouge.search_document d ON d.no = q.no JOIN filrouge.search_session s ON s.no = d.session
+         ORDER BY q.place",
+        &[Type::INT8_ARRAY],
+    );
+    let numbers: Vec<i64> = numbers.iter().map(|no| sql_int(*no)).collect();
+    let rows = tx.query_all(&SQL, &[&numbers])?;
+    rows.iter().map(read_document).collect()
+}
+
+fn read_document(row: &Row) -> Result<IndexedDocument, Failure> {
+    let number = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
+    Ok(IndexedDocument {
+        no: read_u64(row, 0)?,
+        session: (bytes(row, 1)?.into(), decode_text(bytes(row, 2)?)?),
+        key: decode_text(bytes(row, 3)?)?,
+        unit: number(4)?,
+        digest: number(5)?,
+    })
 }
 
 /// Calls `visit` with the body of each document, in the given order, until it returns false. Documents that no longer

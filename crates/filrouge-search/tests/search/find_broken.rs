@@ -10,7 +10,7 @@ use filrouge_sources::{Library, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
-    IndexVersion, SessionSelection, TextIndex,
+    IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -77,6 +77,10 @@ impl TextIndex for BrokenIndex {
             _ => "candidates",
         };
         self.inner_for(call)?.candidates(query)
+    }
+
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        self.inner_for("documents")?.documents(numbers)
     }
 
     fn bodies(

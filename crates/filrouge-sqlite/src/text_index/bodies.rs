@@ -1,10 +1,10 @@
-//! Bodies: the compressed content that the index returns for a document.
+//! Reads documents by their numbers: where they belong, and their bodies, the compressed content that the feeder gave.
 
 use std::cell::Cell;
 
-use filrouge_store::text_index::DocumentNo;
+use filrouge_store::text_index::{DocumentNo, IndexedDocument};
 use filrouge_types::{ErrorCode, Failure};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::error::{failure, malformed};
 
@@ -76,6 +76,37 @@ fn decompress<'a>(
         }
         _ => Err(malformed_body()),
     }
+}
+
+/// The documents with these numbers, in this order; those that do not exist are omitted.
+pub(super) fn named(
+    conn: &Connection,
+    numbers: &[DocumentNo],
+) -> Result<Vec<IndexedDocument>, Failure> {
+    let sql = "SELECT d.id, s.realm, s.key, d.key, d.unit, d.digest
+        FROM document d JOIN session s ON s.id = d.session WHERE d.id = ?1";
+    let mut statement = conn.prepare_cached(sql).map_err(failure)?;
+    let mut documents = Vec::with_capacity(numbers.len());
+    // No document has a number that exceeds the file's integers.
+    for no in numbers.iter().filter_map(|no| i64::try_from(*no).ok()) {
+        let document = statement.query_row([no], read_document).optional();
+        documents.extend(document.map_err(failure)?);
+    }
+    Ok(documents)
+}
+
+fn read_document(row: &Row<'_>) -> rusqlite::Result<IndexedDocument> {
+    let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    Ok(IndexedDocument {
+        no: number(0)?,
+        session: (
+            row.get_ref(1)?.as_blob()?.into(),
+            row.get_ref(2)?.as_str()?.into(),
+        ),
+        key: row.get_ref(3)?.as_str()?.into(),
+        unit: number(4)?,
+        digest: number(5)?,
+    })
 }
 
 /// Calls `each` with the bodies of these documents, in their order, until it returns false. Skips documents that do not

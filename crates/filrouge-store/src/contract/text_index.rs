@@ -130,7 +130,7 @@ macro_rules! index_contract_tests {
             }
             queries {
                 kinds_times_and_sessions_are_filtered, any_met_term_suffices_and_the_best_come_first,
-                bodies_are_read_in_the_requested_order, short_words_are_found, many_documents_are_found,
+                bodies_are_read_in_the_requested_order, documents_are_named_in_the_requested_order, short_words_are_found, many_documents_are_found,
             }
             random { no_document_is_missed, other_owners_do_not_matter }
             vectors {

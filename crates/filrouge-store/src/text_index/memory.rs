@@ -8,8 +8,8 @@ use filrouge_types::Failure;
 
 use super::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
-    IndexVersion, IndexedSession, NewDocument, SessionNo, SessionSelection, SessionUpdate,
-    TextIndex, product,
+    IndexVersion, IndexedDocument, IndexedSession, NewDocument, SessionNo, SessionSelection,
+    SessionUpdate, TextIndex, product,
 };
 
 /// An index whose data is lost when it is dropped.
@@ -283,6 +283,22 @@ impl TextIndex for MemoryIndex {
                 candidates.filter(lacks_vector).take(limit).collect()
             }
         })
+    }
+
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        let data = self.lock();
+        let document = |no: &DocumentNo| {
+            let (session, document) = data.documents.get(no)?;
+            let session = data.sessions.get(session)?;
+            Some(IndexedDocument {
+                no: *no,
+                session: (session.shard.realm.clone(), session.entry.key.clone()),
+                key: document.key.clone(),
+                unit: document.unit,
+                digest: document.digest,
+            })
+        };
+        Ok(numbers.iter().filter_map(document).collect())
     }
 
     fn bodies(

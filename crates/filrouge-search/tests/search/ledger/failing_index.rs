@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate, IndexVersion,
-    SessionSelection, TextIndex,
+    IndexedDocument, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -67,6 +67,10 @@ impl TextIndex for FailingIndex {
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         self.inner.candidates(query)
+    }
+
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        self.inner.documents(numbers)
     }
 
     fn bodies(

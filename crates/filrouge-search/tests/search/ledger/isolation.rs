@@ -8,7 +8,7 @@ use filrouge_sources::Library;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate, IndexVersion,
-    SessionSelection, TextIndex,
+    IndexedDocument, SessionSelection, TextIndex,
 };
 use filrouge_types::{Clock as _, Failure};
 
@@ -60,6 +60,11 @@ impl TextIndex for QueryRecorder {
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         self.record("candidates", query);
         self.inner.candidates(query)
+    }
+
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        self.record("documents", numbers.len());
+        self.inner.documents(numbers)
     }
 
     fn bodies(

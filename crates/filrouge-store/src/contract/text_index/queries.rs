@@ -5,8 +5,8 @@ use super::{
     query, query_bodies, shard, texts, tidy_fully, update,
 };
 use crate::text_index::{
-    CandidateFilter, CandidateQuery, Coverage, IndexScope, IndexUpdate, NewDocument, SessionUpdate,
-    TITLE,
+    CandidateFilter, CandidateQuery, Coverage, IndexScope, IndexUpdate, IndexedDocument,
+    NewDocument, SessionUpdate, TITLE,
 };
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
@@ -165,6 +165,37 @@ pub fn bodies_are_read_in_the_requested_order(make: Make) {
     };
     f.index.bodies(&order, &mut two).unwrap();
     assert_eq!(count, 2);
+}
+
+pub fn documents_are_named_in_the_requested_order(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    let of_session = |key: &str, units: [u64; 2]| {
+        let documents = units.map(|unit| document(&format!("{key}{unit}"), unit, "a plum"));
+        update(&a, key, Coverage::All, documents.into())
+    };
+    // Units may use all 64 bits.
+    let updates = [of_session("s", [1, u64::MAX]), of_session("t", [0, 7])];
+    f.index.apply(&updates, None).unwrap();
+    let reach = IndexScope::Shard(a);
+    let mut all = numbers(&f.index.candidates(&query(&reach, &[])).unwrap());
+    all.reverse();
+    let order = [all[3], 0, all[1], all[0], u64::MAX, all[3]];
+    let named = f.index.documents(&order).unwrap();
+    let expected = [
+        (all[3], "t", 7),
+        (all[1], "s", u64::MAX),
+        (all[0], "s", 1),
+        (all[3], "t", 7),
+    ];
+    let expected = expected.map(|(no, session, unit)| IndexedDocument {
+        no,
+        session: (b"r".as_slice().into(), session.into()),
+        key: format!("{session}{unit}").into(),
+        unit,
+        digest: document("", unit, "a plum").digest,
+    });
+    assert_eq!(named, expected);
+    assert!(f.index.documents(&[]).unwrap().is_empty());
 }
 
 pub fn short_words_are_found(make: Make) {
