@@ -1,17 +1,20 @@
 //! Lets an index follow the ledger: finds the sessions of all tenants that new commits changed, and reads those
 //! sessions or the turns that changed (DESIGN §10).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod reading;
+
+use std::collections::HashMap;
 
 use filrouge_store::ledger::{LanePosition, Position};
-use filrouge_store::read::{SessionOrTombstone, VerifiedSession, VerifiedSnapshot, in_session};
+use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
-use filrouge_store::{Lane, MAC_BYTES, Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId};
+use filrouge_store::{Lane, MAC_BYTES, Viewer};
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, Timestamp};
 use tokio::sync::watch;
 
-use crate::caller::{Caller, Permission};
-use crate::conversation::{self, CONTENTS_MAX};
+pub use reading::{Extent, SessionAtCommit, SessionPart};
+
+use crate::caller::Caller;
 use crate::engine::IndexFeed;
 
 /// A session that a range of commits changed.
@@ -46,27 +49,6 @@ pub struct ChangedSessions {
     pub since: Option<Timestamp>,
     /// The number of the store's commits.
     pub newest: u64,
-}
-
-/// The part of a session to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Extent {
-    /// The entire session.
-    Entire,
-    /// The turns of the items in these inclusive ranges of seqs, each complete and in its newest version, and those
-    /// items in the ranges that belong to no turn.
-    Turns(Vec<(u64, u64)>),
-}
-
-/// A session as it was at a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionAtCommit {
-    /// The number of the newest commit of the session's lane when the session was read.
-    pub commit_no: u64,
-    /// The keyed hash of the session's owner, or of its session token: [`filrouge_store::Keyring::owner`].
-    pub owner: [u8; MAC_BYTES],
-    /// The requested part of the session.
-    pub conversation: Recorded,
 }
 
 impl IndexFeed {
@@ -110,42 +92,6 @@ impl IndexFeed {
             collect_changes(snapshot, after, commits)
         };
         self.ledger.query(query).await
-    }
-
-    /// A session of the ledger as `caller` sees it, or some of its turns, from one consistent snapshot. `None` if the
-    /// session was erased or does not exist.
-    ///
-    /// # Errors
-    /// `limit_exceeded` when the requested part has more than 256 MiB, `integrity_error`, `key_missing`, and the
-    /// ledger's errors.
-    pub async fn read_session(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        extent: Extent,
-    ) -> Result<Option<SessionAtCommit>, Failure> {
-        let scope = caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
-        let session_at_commit = self.ledger.query_listed(&viewer, move |snapshot| {
-            let loaded = match snapshot.find_or_tombstone(&scope, &id)? {
-                Some(SessionOrTombstone::Live(loaded)) => *loaded,
-                Some(SessionOrTombstone::Erased(_)) | None => return Ok(None),
-            };
-            let row = &loaded.row;
-            let owner = snapshot.keyring.owner(row.identity_id.as_ref(), row.token);
-            let lane = snapshot.view.lanes().of_pk(loaded.pk);
-            let newest = snapshot.view.newest_log(lane)?;
-            let read = match extent {
-                Extent::Entire => conversation::read_conversation(snapshot, loaded),
-                Extent::Turns(seq_ranges) => read_turns(snapshot, &scope, loaded, &seq_ranges),
-            };
-            Ok(Some(SessionAtCommit {
-                commit_no: newest.map_or(0, |row| row.commit_no),
-                owner,
-                conversation: in_session(&id, read)?,
-            }))
-        });
-        session_at_commit.await
     }
 }
 
@@ -305,59 +251,6 @@ impl ChangeCollector {
         self.indexes.insert(pk, index);
         Ok(index)
     }
-}
-
-/// Reads the turns that have items in `seq_ranges`, and the items in these ranges that belong to no turn.
-fn read_turns<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    scope: &Scope,
-    loaded: VerifiedSession,
-    seq_ranges: &[(u64, u64)],
-) -> Result<Recorded, Failure> {
-    let (mut bytes_left, mut ids, mut loose) = (CONTENTS_MAX, BTreeSet::new(), Vec::new());
-    for &(first, last) in seq_ranges {
-        let last = last.min(loaded.head.last_seq);
-        // The items are not deducted from `bytes_left`, because they are read again with their turns.
-        let mut scan_bytes_left = bytes_left;
-        for item in snapshot.items_between(&loaded, first, last, &mut scan_bytes_left)? {
-            match item.turn_id {
-                Some(turn) => drop(ids.insert(turn)),
-                None => loose.push(item),
-            }
-        }
-    }
-    let mut newest = BTreeMap::new();
-    for id in ids {
-        let turn = newest_version(snapshot, scope, &loaded.row.session_id, id)?;
-        newest.insert(turn.ordinal, turn);
-    }
-    let mut turns = Vec::with_capacity(newest.len());
-    for turn in newest.into_values() {
-        let row = snapshot.find_turn(&loaded, scope, &turn.turn_id)?;
-        let last = row.map_or(turn.last_seq, |row| row.newest_seq());
-        let mut items = snapshot.items_between(&loaded, turn.first_seq, last, &mut bytes_left)?;
-        // Items of other turns may be between the turn's own.
-        items.retain(|item| item.turn_id == Some(turn.turn_id));
-        turns.push((turn, items));
-    }
-    Ok(Recorded {
-        session: loaded.row.with_head(&loaded.head),
-        turns,
-        loose,
-    })
-}
-
-fn newest_version<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    scope: &Scope,
-    session: &SessionId,
-    id: TurnId,
-) -> Result<Turn, Failure> {
-    let mut turn = snapshot.turn(scope, session, &id)?;
-    while let Some(next) = turn.replaced_by_turn_id {
-        turn = snapshot.turn(scope, session, &next)?;
-    }
-    Ok(turn)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Sourc
 
 pub use messages::units;
 pub use rows::header;
-pub use units::{Units, loose_unit};
+pub use units::{Units, loose_seq, loose_unit};
 
 /// The maximum number of listed sessions, the newest first.
 const LIST_MAX: usize = 10_000;

@@ -1,14 +1,16 @@
 //! Changed sessions of a store with several lanes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, NewSession, Write};
+use filrouge_store::command::{Command, NewSession, RedactionTarget, Write};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, Lanes, OsEntropy};
-use filrouge_types::FixedClock;
+use filrouge_store::record::Seqs;
+use filrouge_store::{Keyring, Lanes, OsEntropy, Scope};
+use filrouge_types::{FixedClock, JsonText};
 
 use super::*;
-use crate::{Engine, Settings};
+use crate::{Engine, Settings, StartTurn};
 
 struct World {
     engine: Engine,
@@ -152,4 +154,63 @@ async fn a_session_is_read_at_the_newest_commit_of_its_lane() {
         assert_eq!(read.commit_no, newest);
         assert!(changed.newest <= newest);
     }
+}
+
+/// A unit that is read alone equals the same unit of the entire session; what does not exist is left out.
+#[tokio::test]
+async fn units_of_several_sessions_are_read_at_once() {
+    let world = World::new(2);
+    world.create_in(0, "a").await;
+    let caller = Caller::operator(TenantId::default_tenant());
+    let page = world.changed_after(&Position::default(), 9).await.unwrap();
+    let session = &page.sessions[0].session;
+    for request in ["one", "two"] {
+        let start = StartTurn {
+            question_neutral: Some(JsonText::from_plain(request)),
+            answer_neutral: Some(JsonText::from_plain("answered")),
+            ..StartTurn::new(request.parse().unwrap())
+        };
+        let started = world.engine.turns.start(&caller, session.clone(), start);
+        started.await.unwrap();
+    }
+    // The redaction is an item that belongs to no turn.
+    let (seqs, reason) = (Seqs::from_ranges(vec![(1, 1)]).unwrap(), "asked to");
+    let target = RedactionTarget::Items(seqs);
+    let redact = world
+        .engine
+        .erasure
+        .redact(&caller, session.clone(), target, reason);
+    redact.await.unwrap();
+    let feed = &world.engine.index_feed;
+    let entire = feed.read_session(&caller, session, Extent::Entire);
+    let entire = entire.await.unwrap().unwrap().conversation;
+    let seq = entire.loose[0].seq;
+    let units = |turns: &[u64], items: &[u64]| Extent::Units {
+        turns: turns.iter().copied().collect(),
+        items: items.iter().copied().collect(),
+    };
+    let missing = "missing".parse().unwrap();
+    let parts = vec![
+        (session.clone(), units(&[0, 2, 3, u64::MAX], &[])),
+        (missing, units(&[1], &[])),
+        (
+            session.clone(),
+            units(&[1, 2], &[0, 1, seq, seq + 1, u64::MAX]),
+        ),
+        (session.clone(), units(&[], &[])),
+    ];
+    let read = feed.read_sessions(&caller, parts).await.unwrap();
+    let [second, missing, all, none] = <[SessionPart; 4]>::try_from(read).unwrap();
+    let second = second.unwrap().unwrap();
+    assert_eq!(
+        (second.turns.as_slice(), second.loose.len()),
+        (&entire.turns[1..], 0)
+    );
+    assert_eq!(missing.unwrap(), None);
+    assert_eq!(all.unwrap().unwrap(), entire);
+    let none = none.unwrap().unwrap();
+    assert_eq!(
+        (none.session, none.turns.len() + none.loose.len()),
+        (entire.session, 0)
+    );
 }

@@ -30,6 +30,16 @@ pub const fn loose_unit(seq: u64) -> u64 {
     LOOSE_BIT | seq
 }
 
+/// The seq of an item outside any turn, if `unit` is the unit of one: the inverse of [`loose_unit`].
+#[must_use]
+pub const fn loose_seq(unit: u64) -> Option<u64> {
+    if unit & LOOSE_BIT != 0 {
+        Some(unit & !LOOSE_BIT)
+    } else {
+        None
+    }
+}
+
 /// The name of an item, from which ids of messages and parts are built: the item's id, or else its seq.
 pub(super) fn item_name(item: &Item) -> Box<str> {
     match &item.body.item_id {
