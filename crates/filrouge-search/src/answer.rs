@@ -33,19 +33,6 @@ pub struct Excerpt {
     pub offset: usize,
     /// The text around the match, with the match between `«` and `»`.
     pub text: String,
-    /// For a text of the ledger: the claim about its record that a verified record must confirm.
-    #[serde(skip)]
-    pub(crate) claim: Option<Claim>,
-}
-
-/// The claim of an index that a record of the ledger contains a text. The text is shown only if a verified record
-/// confirms the claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Claim {
-    /// The seq of the message's first item; `None` for a title.
-    pub(crate) message: Option<u64>,
-    /// [`crate::SearchDocument::piece_hash`] of the text.
-    pub(crate) hash: u64,
 }
 
 /// A session in a search result, with excerpts.

@@ -11,7 +11,7 @@ pub mod minilm;
 use filrouge_types::{ErrorCode, Failure};
 
 pub use fill::embed_documents;
-pub(crate) use fill::without_credentials;
+pub(crate) use fill::{embed_texts, without_credentials};
 #[cfg(any(test, feature = "hashing"))]
 pub use hashing::Hashing;
 pub use http::{Http, HttpSettings, Key};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use filrouge_sources::library::clean;
 
-use crate::answer::{Claim, Excerpt};
+use crate::answer::Excerpt;
 use crate::cutting;
 use crate::fields::Field;
 use crate::matcher::Matcher;
@@ -19,8 +19,7 @@ pub(crate) struct ExcerptBuilder<'a> {
     pub(crate) session: &'a str,
     /// Whether credentials are masked.
     pub(crate) mask: bool,
-    /// Whether the texts come from the ledger. Only then do excerpts have a seq, and a claim by which the excerpt is
-    /// checked against verified records.
+    /// Whether the texts come from the ledger. Only then do excerpts have a seq.
     pub(crate) is_ledger: bool,
 }
 
@@ -140,10 +139,6 @@ impl ExcerptBuilder<'_> {
             seq: seq.filter(|_| self.is_ledger),
             offset,
             text,
-            claim: self.is_ledger.then(|| Claim {
-                message: doc.seq,
-                hash: doc.piece_hash(piece),
-            }),
         }
     }
 }

@@ -28,6 +28,7 @@ mod search_document;
 mod term;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod unescaped_json;
 mod weigh;
 

@@ -1,10 +1,9 @@
 //! The unit of search: a message of a session, or the session's title (DESIGN §10).
 //!
-//! An index stores the result of [`SearchDocument::encode`]: a version, then the fields, encoded with `postcard`.
+//! An index of another program's history stores the result of [`SearchDocument::encode`]: a version, then the fields,
+//! encoded with `postcard`.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher as _, Hash, RandomState};
-use std::sync::LazyLock;
 
 use filrouge_sources::{Header, Message, MessageError, Part, PartKind, Role};
 use filrouge_store::text_index::{NewDocument, TITLE, fold};
@@ -38,7 +37,7 @@ pub struct SearchDocument<'a> {
 }
 
 /// A text of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece<'a> {
     /// The kind of text.
     pub field: Field,
@@ -60,12 +59,6 @@ pub struct Piece<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is no document of this version")]
 pub struct Malformed;
-
-/// Returns a hash with a random key of this process, so that nobody can construct a collision. It must not be stored.
-pub(crate) fn process_hash(value: &impl Hash) -> u64 {
-    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEY.hash_one(value)
-}
 
 /// Returns the document kind of a role in an index; [`TITLE`] for `None`.
 #[must_use]
@@ -130,23 +123,17 @@ impl<'a> SearchDocument<'a> {
         folded
     }
 
-    /// Returns the [`process_hash`] of one of its texts, together with the attributes that are shown with the text.
-    /// `None` is for an excerpt without a text.
-    pub(crate) fn piece_hash(&self, piece: Option<&Piece<'_>>) -> u64 {
-        process_hash(&(&self.id, self.kind(), self.created, piece))
-    }
-
-    /// Returns [`SearchDocument::piece_hash`] of each of its texts, and of `None`.
-    pub(crate) fn piece_hashes(&self) -> Vec<u64> {
-        let pieces = self.pieces.iter().map(Some).chain([None]);
-        pieces.map(|piece| self.piece_hash(piece)).collect()
-    }
-
     /// The bytes that an index stores.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // Encoding into memory cannot fail.
         postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
+    }
+
+    /// The digest by which an index detects that a document has changed.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        digest::hash_bytes(&self.encode())
     }
 
     /// Decodes the output of [`SearchDocument::encode`]; the texts borrow from `bytes`.

@@ -10,14 +10,15 @@ use filrouge_types::Failure;
 use super::{Embedder, quantize};
 use crate::fields::Field;
 use crate::search_document::{SearchDocument, kind};
+use crate::texts::Texts;
 
 /// The maximum number of characters of a document that are passed to the embedder: more than models accept, and enough
 /// to determine the subject of a message.
 const MAX_CHARS: usize = 2_000;
 
-/// Embeds at most `limit` documents that have no vector of this embedder yet, the newest first: titles, and messages of
-/// people and agents. Tool output and reasoning are not embedded, and credentials are removed. Returns the number of
-/// documents that were processed; 0 means that none is left.
+/// Embeds at most `limit` documents of another program's history that have no vector of this embedder yet, the newest
+/// first: titles, and messages of people and agents. Tool output and reasoning are not embedded, and credentials are
+/// removed. Returns the number of documents that were processed; 0 means that none is left.
 ///
 /// # Errors
 /// Those of the index and of the embedder. The next call processes the same documents again.
@@ -26,8 +27,17 @@ pub fn embed_documents(
     embedder: &dyn Embedder,
     limit: usize,
 ) -> Result<usize, Failure> {
+    embed_texts(Texts::Stored(index), embedder, limit)
+}
+
+/// As [`embed_documents`], for any texts.
+pub(crate) fn embed_texts(
+    texts: Texts<'_>,
+    embedder: &dyn Embedder,
+    limit: usize,
+) -> Result<usize, Failure> {
     let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant)) | 1 << TITLE;
-    let candidates = index.candidates(&CandidateQuery {
+    let candidates = texts.index().candidates(&CandidateQuery {
         reach: &IndexScope::Realm(Box::default()),
         sessions: None,
         kinds,
@@ -36,12 +46,17 @@ pub fn embed_documents(
         wanted: CandidateFilter::WithoutVector(embedder.id(), limit),
     })?;
     let documents: Vec<DocumentNo> = candidates.iter().map(|c| c.document).collect();
-    let mut texts: Vec<(DocumentNo, String)> = Vec::with_capacity(documents.len());
-    index.bodies(&documents, &mut |document, body| {
-        texts.push((document, text_to_embed(body)));
+    // A document whose text cannot be read is processed as one without text: otherwise each call would try it again.
+    let mut read: Vec<(DocumentNo, String)> =
+        documents.iter().map(|no| (*no, String::new())).collect();
+    let mut unread = read.iter_mut();
+    texts.bodies(&documents, &mut |document, body| {
+        if let Some((_, text)) = unread.find(|(no, _)| *no == document) {
+            *text = text_to_embed(body);
+        }
         true
     })?;
-    let texts_to_embed: Vec<&str> = texts
+    let texts_to_embed: Vec<&str> = read
         .iter()
         .map(|(_, text)| text.as_str())
         .filter(|t| !t.is_empty())
@@ -52,7 +67,7 @@ pub fn embed_documents(
         embedder.embed(&texts_to_embed)?
     }
     .into_iter();
-    let vectors = texts.iter().map(|(document, text)| {
+    let vectors = read.iter().map(|(document, text)| {
         // An empty vector marks a message without text as processed.
         let vector = (!text.is_empty()).then(|| embedded.next()).flatten();
         let vector = vector.map_or_else(Vec::new, |vector| quantize(&vector));
@@ -60,7 +75,7 @@ pub fn embed_documents(
     });
     let vectors: Vec<(DocumentNo, Vec<i8>)> = vectors.collect();
     let update = IndexUpdate::Vectors(embedder.id().into(), vectors);
-    index.change(None, &[update], None)?;
+    texts.index().change(None, &[update], None)?;
     Ok(documents.len())
 }
 

@@ -5,7 +5,6 @@ use filrouge_store::text_index::{CandidateFilter, CandidateQuery, DocumentNo, Se
 use filrouge_types::Failure;
 
 use super::search_space::SearchedIndex;
-use super::texts::read_documents;
 use crate::fields::Field;
 use crate::search_document::{SearchDocument, kind};
 
@@ -28,8 +27,7 @@ pub(super) fn find_answer<R>(
     build: impl Fn(&SearchDocument<'_>) -> R,
 ) -> Result<Option<R>, Failure> {
     let (user, agent) = (kind(Some(Role::User)), kind(Some(Role::Assistant)));
-    let index = searched.index();
-    let mut following = index.candidates(&CandidateQuery {
+    let mut following = searched.index().candidates(&CandidateQuery {
         reach: &searched.reach,
         sessions: Some(&[question.session]),
         kinds: 1 << user | 1 << agent,
@@ -44,7 +42,7 @@ pub(super) fn find_answer<R>(
     let answers = answers.take_while(|c| c.kind == agent).take(MAX_EXAMINED);
     let answers: Vec<DocumentNo> = answers.map(|c| c.document).collect();
     let mut built = None;
-    read_documents(index, &answers, &mut |_, answer| {
+    searched.texts().each(&answers, &mut |_, answer| {
         let with_text = has_text(answer);
         if with_text || built.is_none() {
             built = Some(build(answer));

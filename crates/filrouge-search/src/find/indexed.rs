@@ -13,14 +13,14 @@ use std::sync::Arc;
 use filrouge_sources::on_two_threads;
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexScope, SessionNo, TITLE,
-    TextIndex, can_narrow,
+    can_narrow,
 };
 use filrouge_types::Failure;
 
 use super::query::PreparedQuery;
 use super::session_candidates::{SessionCandidates, Shares};
-use super::texts::read_documents;
 use crate::rank::Evidence;
+use crate::texts::Texts;
 
 /// The default of [`IndexSearch::max_candidates`].
 pub(super) const DEFAULT_MAX_CANDIDATES: usize = 300;
@@ -33,7 +33,8 @@ const SCANNED_PER_SESSION: (usize, usize) = (2, 4);
 
 /// A search in one index.
 pub(super) struct IndexSearch<'a> {
-    pub(super) index: &'a dyn TextIndex,
+    /// The index, and the texts of the documents that it names.
+    pub(super) texts: Texts<'a>,
     pub(super) reach: &'a IndexScope,
     /// The sessions to search; `None` for all within `reach`.
     pub(super) sessions: Option<&'a [SessionNo]>,
@@ -45,7 +46,7 @@ pub(super) struct IndexSearch<'a> {
     pub(super) max_candidates: usize,
 }
 
-/// The number of documents that a thread reads in one call of the index.
+/// The number of documents that a thread reads at once.
 const DOCUMENTS_PER_READ: usize = 32;
 
 /// Documents, each by the position of its session and its position among that session's candidates.
@@ -162,7 +163,7 @@ impl IndexSearch<'_> {
         let numbers: Vec<DocumentNo> = piece.iter().filter_map(document).collect();
         let mut positions = numbers.iter().zip(piece);
         let mut scanned = ScannedDocuments::with_capacity(piece.len());
-        read_documents(self.index, &numbers, &mut |document, doc| {
+        self.texts.each(&numbers, &mut |document, doc| {
             let Some((_, position)) = positions.find(|(no, _)| **no == document) else {
                 return false;
             };
@@ -193,7 +194,7 @@ impl IndexSearch<'_> {
         // The other terms cannot narrow a search.
         let mut terms = self.query.parsed.matcher.literals();
         terms.retain(|term| term.iter().all(|literal| can_narrow(literal)));
-        self.index.candidates(&CandidateQuery {
+        self.texts.index().candidates(&CandidateQuery {
             reach: self.reach,
             sessions: self.sessions,
             kinds: self.query.kinds(),

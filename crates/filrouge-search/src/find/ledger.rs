@@ -1,10 +1,9 @@
 //! Search in a ledger, limited to the sessions that a caller may see.
 //!
-//! Every query to the index names the owner: documents of other owners are neither read nor counted. In addition,
-//! before a session is shown, the ledger checks that the caller may see it.
+//! Every query to the index names the owner: documents of other owners are neither read nor counted. The texts of the
+//! documents that the index names are read from the ledger, which checks that the caller may see them.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +14,10 @@ use filrouge_sources::{Header, Source};
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::{Failure, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
 
 use super::query::PreparedQuery;
 use crate::feed::listing_failure;
-use crate::ledger::{LedgerFeed, index_scope_of, realm_of};
+use crate::ledger::{LedgerFeed, VerifiedTexts, index_scope_of, realm_of};
 
 /// The name of the ledger among the sources.
 pub(super) const LEDGER_NAME: &str = "ledger";
@@ -30,9 +28,9 @@ const CATCH_UP: Duration = Duration::from_millis(250);
 /// runtime.
 #[derive(Clone)]
 pub struct LedgerSearch {
-    pub(super) engine: Arc<Engine>,
-    pub(super) feed: Option<Arc<LedgerFeed>>,
-    pub(super) caller: Caller,
+    engine: Arc<Engine>,
+    feed: Option<Arc<LedgerFeed>>,
+    caller: Caller,
     runtime: Handle,
 }
 
@@ -54,9 +52,10 @@ impl LedgerSearch {
         }
     }
 
-    /// Returns the ledger's index, if there is a feed.
-    pub(super) fn index(&self) -> Option<&dyn TextIndex> {
-        Some(self.feed.as_ref()?.index())
+    /// Returns the texts of the documents in the ledger's index, for one search; `None` if there is no feed.
+    pub(super) fn texts(&self) -> Option<VerifiedTexts> {
+        let feed = self.feed.as_ref()?;
+        Some(feed.texts(Some(self.caller.clone()), self.runtime.clone()))
     }
 
     /// Returns the header of a session; `None` if the session does not exist or the caller may not see it.
@@ -67,18 +66,6 @@ impl LedgerSearch {
         let read = self.engine.sessions.get(&self.caller, &id);
         let session = visible_session(self.runtime.block_on(read))?;
         Ok(session.as_ref().map(header))
-    }
-
-    /// Runs these futures concurrently and returns their results, in any order.
-    pub(super) fn run_concurrently<T: Send + 'static>(
-        &self,
-        futures: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
-    ) -> Vec<T> {
-        let mut tasks = JoinSet::new();
-        self.runtime.block_on(async {
-            futures.for_each(|future| drop(tasks.spawn(future)));
-            tasks.join_all().await
-        })
     }
 
     /// Returns the part of the index that the caller may see.
@@ -125,7 +112,7 @@ impl LedgerSearch {
 }
 
 /// Turns the error for a session that does not exist, or that the caller may not see, into `None`.
-pub(super) fn visible_session(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
+fn visible_session(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
     match read {
         Ok(session) => Ok(Some(session)),
         // While the store does not answer, it is unknown whether the session exists.

@@ -9,13 +9,11 @@ mod ledger;
 mod meaning;
 mod page;
 mod query;
-mod records;
 mod scan;
 mod search_space;
 mod session_candidates;
 mod show;
 mod similar;
-mod texts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -289,7 +287,7 @@ impl Searcher {
         (at, searched): (usize, &SearchedIndex<'c>),
     ) -> Result<Vec<FoundSession<'c>>, Failure> {
         let search = IndexSearch {
-            index: searched.index(),
+            texts: searched.texts(),
             reach: &searched.reach,
             sessions: searched.sessions.as_deref(),
             query,

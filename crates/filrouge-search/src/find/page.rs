@@ -3,16 +3,14 @@
 use filrouge_sources::library::LibraryError;
 use filrouge_sources::library::list::Row;
 use filrouge_sources::{Header, on_two_threads};
-use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
 use super::found::{FoundIn, FoundSession, FoundSessions, Remarks};
 use super::query::PreparedQuery;
-use super::records::ConfirmedExcerpts;
 use super::search_space::SearchSpace;
 use super::session_candidates::round_to_count;
 use super::show::{DEFAULT_EXCERPTS, ExcerptCollector, FoundBy, MAX_EXCERPTS, collect_excerpts};
-use crate::answer::{Excerpt, Hit, Results};
+use crate::answer::{Hit, Results};
 use crate::filter::Filter;
 use crate::request::SearchRequest;
 
@@ -183,41 +181,22 @@ impl<'a> Page<'a> {
         let examined = on_two_threads(group, SESSIONS_PER_THREAD, |found| {
             self.examine(space, query, found)
         });
-        let (mut examined_sessions, mut claimed) = (Vec::with_capacity(group.len()), Vec::new());
+        let mut hits = Hits::with_capacity(group.len());
         for (found, examined) in group.iter().zip(examined) {
-            let (mut collector, found_by) = examined?;
+            let (collector, found_by) = examined?;
             if let FoundBy::Source(why) = &found_by {
                 remarks.add_unanswered(why);
             }
             let has_match = collector.match_count > 0 || matches!(found.found_in, FoundIn::Source);
-            // The excerpts of sessions that the ledger's index found are checked against the ledger's records.
-            if has_match && found.shown.entry.is_none() {
-                let excerpts = std::mem::take(&mut collector.excerpts);
-                claimed.push(((&*found.shown.id).into(), excerpts));
-            }
-            examined_sessions.push((*found, has_match.then_some((collector, found_by))));
-        }
-        let mut confirmed = match space.ledger {
-            Some(ledger) if !claimed.is_empty() => ledger.confirm_excerpts(claimed),
-            _ => ConfirmedExcerpts::new(),
-        };
-        let hit =
-            |(found, examined): (&'f FoundSession<'c>, Option<(ExcerptCollector, FoundBy)>)| {
-                let hit = match (examined, found.shown.entry) {
-                    (Some((collector, found_by)), Some(entry)) => {
-                        Some(Self::hit(query, found, &entry.header, collector, &found_by))
-                    }
-                    (Some((mut collector, found_by)), None) => {
-                        take_confirmed(found, &mut confirmed)?.map(|(header, excerpts)| {
-                            collector.excerpts = excerpts;
-                            Self::hit(query, found, &header, collector, &found_by)
-                        })
-                    }
-                    (None, _) => None,
-                };
-                Ok((found, hit))
+            let hit = match found.shown.entry {
+                _ if !has_match => None,
+                Some(entry) => Some(Self::hit(query, found, &entry.header, collector, &found_by)),
+                None => ledger_header(space, found)?
+                    .map(|header| Self::hit(query, found, &header, collector, &found_by)),
             };
-        examined_sessions.into_iter().map(hit).collect()
+            hits.push((*found, hit));
+        }
+        Ok(hits)
     }
 
     /// Collects the excerpts of a session, after those that earlier pages show.
@@ -261,15 +240,21 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Takes the header and the confirmed excerpts of a session out of `confirmed`; `None` if the session no longer exists,
-/// the caller may not see it, or no record confirms any of its excerpts.
-fn take_confirmed(
+/// Returns the verified header of a session that the ledger's index found; `None` if the session no longer exists, or
+/// the caller may not see it.
+fn ledger_header(
+    space: &SearchSpace<'_>,
     found: &FoundSession<'_>,
-    confirmed: &mut ConfirmedExcerpts,
-) -> Result<Option<(Header, Vec<Excerpt>)>, LibraryError> {
-    let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
-    let read = confirmed.remove(&*found.shown.id).unwrap_or_else(unread);
-    read.map_err(LibraryError::Unavailable)
+) -> Result<Option<Header>, LibraryError> {
+    let searched = match &found.found_in {
+        FoundIn::Index(at, _) => space.indexed.get(*at),
+        FoundIn::Source => None,
+    };
+    let header = searched.map(|searched| searched.ledger_header(&found.shown.id));
+    Ok(header
+        .transpose()
+        .map_err(LibraryError::Unavailable)?
+        .flatten())
 }
 
 /// Returns all notices of a search, with those about omitted results and about how the query was understood.

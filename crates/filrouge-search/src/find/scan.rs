@@ -9,9 +9,9 @@ use filrouge_sources::{Conversation, Library, LibraryError, ReadError, on_two_th
 
 use super::found::{FoundSession, FoundSessions};
 use super::query::PreparedQuery;
-use super::texts::session_documents;
 use crate::feed::locked;
 use crate::rank::Evidence;
+use crate::texts::session_documents;
 
 /// Sessions are read through the library's cache if there are at most this many; more would only evict its entries.
 const MAX_CACHED: usize = 32;

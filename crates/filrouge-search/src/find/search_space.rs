@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_sources::Library;
 use filrouge_sources::library::{Catalog, Entry, LibraryError};
+use filrouge_sources::{Header, Library};
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::Failure;
 
@@ -15,6 +15,8 @@ use super::found::Remarks;
 use super::ledger::{LEDGER_NAME, LedgerSearch};
 use super::query::PreparedQuery;
 use crate::feed::{Indexes, SourceIndex, index_scope, listing_failure};
+use crate::ledger::VerifiedTexts;
+use crate::texts::Texts;
 
 /// One index, with the part of it that is searched.
 pub(super) struct SearchedIndex<'c> {
@@ -32,7 +34,8 @@ pub(super) struct SearchedIndex<'c> {
 enum History<'c> {
     /// A source, with its fresh sessions in the order of their numbers.
     Source(Arc<SourceIndex>, Vec<(SessionNo, &'c Entry)>),
-    Ledger(&'c LedgerSearch, &'c dyn TextIndex),
+    /// The ledger, with the texts that this search reads from it.
+    Ledger(VerifiedTexts),
 }
 
 /// A session, as a result shows it.
@@ -65,11 +68,16 @@ pub(super) struct SearchSpace<'c> {
 }
 
 impl<'c> SearchedIndex<'c> {
-    pub(super) fn index(&self) -> &dyn TextIndex {
+    /// The texts of the documents that the index names.
+    pub(super) fn texts(&self) -> Texts<'_> {
         match &self.history {
-            History::Source(index, _) => &**index.index(),
-            History::Ledger(_, index) => *index,
+            History::Source(index, _) => Texts::Stored(&**index.index()),
+            History::Ledger(texts) => Texts::Verified(texts),
         }
+    }
+
+    pub(super) fn index(&self) -> &dyn TextIndex {
+        self.texts().index()
     }
 
     pub(super) const fn is_ledger(&self) -> bool {
@@ -125,6 +133,15 @@ impl<'c> SearchedIndex<'c> {
         Ok(by_number.collect())
     }
 
+    /// Returns the verified header of a session of the ledger; `None` if the session no longer exists, the caller may
+    /// not see it, or it is another history's.
+    pub(super) fn ledger_header(&self, id: &str) -> Result<Option<Header>, Failure> {
+        match &self.history {
+            History::Ledger(texts) => texts.header(id),
+            History::Source(..) => Ok(None),
+        }
+    }
+
     /// Returns the agent to which a session's messages without an agent belong. Returns `None` if it has no agent, if
     /// no filter names an agent, or if the session cannot be read; such a session is not shown.
     pub(super) fn agent(&self, query: &PreparedQuery<'_>, no: SessionNo) -> Option<Box<str>> {
@@ -133,12 +150,11 @@ impl<'c> SearchedIndex<'c> {
         }
         match &self.history {
             History::Source(..) => self.entry(no)?.header.agent.clone(),
-            History::Ledger(ledger, _) => {
-                let state = self
-                    .index()
-                    .state(SessionSelection::Numbers(&self.reach, &[no]));
-                let sessions = state.ok()?.sessions;
-                ledger.header(&sessions.first()?.entry.key).ok()??.agent
+            History::Ledger(texts) => {
+                let selection = SessionSelection::Numbers(&self.reach, &[no]);
+                let sessions = texts.index().state(selection).ok()?.sessions;
+                let key = &sessions.first()?.entry.key;
+                texts.header(key).ok()??.agent
             }
         }
     }
@@ -173,8 +189,8 @@ impl<'c> SearchSpace<'c> {
             space.add_source(query, source, index, remarks);
         }
         let by_index = ledger.filter(|_| by_index);
-        if let Some((ledger, index)) = by_index.and_then(|l| Some((l, l.index()?))) {
-            let added = space.add_ledger(query, ledger, index);
+        if let Some((ledger, texts)) = by_index.and_then(|l| Some((l, l.texts()?))) {
+            let added = space.add_ledger(query, ledger, texts);
             added.map_err(LibraryError::Unavailable)?;
         }
         Ok(space)
@@ -226,7 +242,7 @@ impl<'c> SearchSpace<'c> {
         &mut self,
         query: &PreparedQuery<'_>,
         ledger: &'c LedgerSearch,
-        index: &'c dyn TextIndex,
+        texts: VerifiedTexts,
     ) -> Result<(), Failure> {
         let mut ids = query.filter.sessions(false);
         if !query.filter.may_pass_source(LEDGER_NAME)
@@ -235,10 +251,10 @@ impl<'c> SearchSpace<'c> {
             return Ok(());
         }
         self.indexed.push(SearchedIndex {
-            sessions: ledger.sessions_to_search(index, query)?,
+            sessions: ledger.sessions_to_search(texts.index(), query)?,
             reach: ledger.index_scope(),
             as_of: None,
-            history: History::Ledger(ledger, index),
+            history: History::Ledger(texts),
         });
         Ok(())
     }

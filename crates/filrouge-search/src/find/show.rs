@@ -10,10 +10,10 @@ use super::ledger::LEDGER_NAME;
 use super::query::PreparedQuery;
 use super::search_space::{SearchSpace, SearchedIndex};
 use super::session_candidates::SessionCandidates;
-use super::texts::{read_documents, session_documents};
 use crate::answer::Excerpt;
 use crate::excerpt::ExcerptBuilder;
 use crate::search_document::SearchDocument;
+use crate::texts::session_documents;
 
 /// The default and the maximum number of excerpts of a session.
 pub(crate) const DEFAULT_EXCERPTS: usize = 5;
@@ -143,8 +143,8 @@ fn new_excerpt_builder<'a>(
     }
 }
 
-/// Collects the excerpts of the documents that match, as the index stores them; if none matches, those of the documents
-/// that are similar to the question.
+/// Collects the excerpts of the documents that match; if none matches, those of the documents that are similar to the
+/// question.
 fn collect_from_index(
     searched: &SearchedIndex<'_>,
     query: &PreparedQuery<'_>,
@@ -157,7 +157,7 @@ fn collect_from_index(
     let documents: Vec<(DocumentNo, bool)> = candidates.documents().collect();
     let numbers: Vec<DocumentNo> = documents.iter().map(|(document, _)| *document).collect();
     let mut candidates_left = documents.into_iter();
-    read_documents(searched.index(), &numbers, &mut |document, doc| {
+    searched.texts().each(&numbers, &mut |document, doc| {
         let candidate = candidates_left.find(|(no, _)| *no == document);
         let is_match = candidate.is_some_and(|(_, is_match)| is_match);
         let matches = || query.matches(agent.as_deref(), doc);
@@ -182,10 +182,9 @@ fn collect_similar(
 ) -> Result<(), Failure> {
     let excerpt_builder = new_excerpt_builder(query, id, searched.is_ledger());
     let mut questions = Vec::with_capacity(candidates.similar.len());
-    read_documents(
-        searched.index(),
-        &candidates.similar,
-        &mut |document, doc| {
+    searched
+        .texts()
+        .each(&candidates.similar, &mut |document, doc| {
             let question = IndexQuestion {
                 session: candidates.session,
                 document,
@@ -193,8 +192,7 @@ fn collect_similar(
             };
             questions.push((question, excerpt_builder.similar_excerpts(doc)));
             true
-        },
-    )?;
+        })?;
     if query.request.similar.is_some() {
         // A question and its answer count as one excerpt, so twice as many fit.
         collector.max_excerpts *= 2;

@@ -16,7 +16,6 @@ use super::found::{FoundIn, FoundSession};
 use super::query::{PreparedQuery, QuestionVector};
 use super::search_space::{SearchedIndex, ShownSession};
 use super::session_candidates::SessionCandidates;
-use super::texts::read_documents;
 use crate::rank::{Evidence, rounded};
 use crate::search_document::{folded_literal, kind};
 
@@ -151,7 +150,7 @@ impl<'c> SimilarSearch<'_, 'c> {
         let session_of = list.iter().map(|(_, c)| (c.document, c.session));
         let session_of: HashMap<DocumentNo, SessionNo> = session_of.collect();
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
-        read_documents(self.searched.index(), &numbers, &mut |document, doc| {
+        self.searched.texts().each(&numbers, &mut |document, doc| {
             let agent = session_of.get(&document).and_then(|no| agents.get(no));
             let agent = agent.and_then(Option::as_deref);
             if query.filter.passes_document(agent, doc)

@@ -22,7 +22,7 @@ pub struct FeedCounts {
     pub failed: u64,
     /// The number of commits that the feed had not examined at its newest check.
     pub lag_commits: u64,
-    /// Excerpts that were not shown, because no verified record confirms the index's text.
+    /// Documents that searches left out, because no verified record confirms what the index says.
     pub stale: u64,
     /// The time spent on steps, in microseconds.
     pub micros: u64,

@@ -1,6 +1,7 @@
 //! Builds the update of an index from the units of a session that were read. A unit is a part of a session whose
 //! documents the index replaces together: a turn, an item outside any turn, or the title.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use filrouge_engine::SessionAtCommit;
@@ -78,15 +79,29 @@ pub(super) fn build_update(
 }
 
 fn title_document(header: &Header) -> Option<NewDocument> {
-    Some(SearchDocument::from_title(header)?.to_index_document("", TITLE_UNIT))
+    let title = SearchDocument::from_title(header)?;
+    Some(without_body(title.to_index_document("", TITLE_UNIT)))
 }
 
 /// Builds the document of a message.
 fn message_document(unit: u64, message: &Message) -> NewDocument {
     let doc = SearchDocument::from_message(message);
+    without_body(doc.to_index_document(&document_key(message), unit))
+}
+
+/// The key of a message's document in the index.
+pub(super) fn document_key(message: &Message) -> Cow<'_, str> {
     match &*message.id {
         // Another program may have written a message with an empty id, but the empty key is the title's.
-        "" => doc.to_index_document(&format!("~{}", message.seq.unwrap_or_default()), unit),
-        id => doc.to_index_document(id, unit),
+        "" => format!("~{}", message.seq.unwrap_or_default()).into(),
+        id => id.into(),
+    }
+}
+
+/// A document without its body: searches read the texts from the ledger's records.
+fn without_body(document: NewDocument) -> NewDocument {
+    NewDocument {
+        body: Vec::new(),
+        ..document
     }
 }

@@ -5,20 +5,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex as PlainMutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use filrouge_engine::{ChangedSession, ChangedSessions, Engine};
+use filrouge_engine::{Caller, ChangedSession, ChangedSessions, Engine};
 use filrouge_store::ledger::Position;
 use filrouge_store::text_index::{
     IndexState, IndexVersion, IndexedSession, Key, SessionSelection, TextIndex,
 };
 use filrouge_types::{Clock, Failure, TenantId, Timestamp};
-use quick_cache::sync::Cache;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
 use super::counts::{FeedCounts, Progress};
 use super::reading::{LedgerReader, ReadOutcome, StepUpdates};
 use super::shard::key_of;
+use super::verified_texts::{UnitCache, VerifiedTexts, unit_cache};
 use super::{on_blocking_thread, position};
-use crate::embed::{Embedder, embed_documents};
+use crate::embed::{Embedder, embed_texts};
+use crate::texts::Texts;
 
 /// The number of commits examined at once.
 const COMMITS_PER_PAGE: usize = 512;
@@ -33,8 +35,6 @@ const MAX_STEP_BYTES: usize = 16 << 20;
 
 /// The number of messages that are embedded at once.
 const MESSAGES_PER_EMBEDDING: usize = 8;
-/// The maximum number of confirmed excerpts that are cached.
-const MAX_CONFIRMED: usize = 1 << 16;
 
 /// The limits of a step: it ends after the session with which it reaches one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub struct LedgerFeed {
     state: Mutex<State>,
     /// The failure of the newest step; `None` if it succeeded.
     failure: PlainMutex<Option<Failure>>,
-    counts: PlainMutex<FeedCounts>,
-    /// Hashes of recently shown excerpts that records have confirmed, each combined with the state of its session.
-    pub(crate) confirmed: Cache<u64, ()>,
+    counts: Arc<PlainMutex<FeedCounts>>,
+    /// The texts that searches have read recently.
+    cache: Arc<UnitCache>,
 }
 
 #[derive(Default)]
@@ -101,8 +101,8 @@ impl LedgerFeed {
             embedder: None,
             state: Mutex::default(),
             failure: PlainMutex::default(),
-            counts: PlainMutex::default(),
-            confirmed: Cache::new(MAX_CONFIRMED),
+            counts: Arc::default(),
+            cache: Arc::new(unit_cache()),
         }
     }
 
@@ -121,9 +121,19 @@ impl LedgerFeed {
         let Some(embedder) = self.embedder.clone() else {
             return Ok(false);
         };
-        let embedded = self
-            .call_index(move |index| embed_documents(index, &*embedder, MESSAGES_PER_EMBEDDING));
-        Ok(embedded.await? == MESSAGES_PER_EMBEDDING)
+        let texts = self.texts(None, Handle::current());
+        let embedded = on_blocking_thread(move || {
+            embed_texts(Texts::Verified(&texts), &*embedder, MESSAGES_PER_EMBEDDING)
+        });
+        Ok(embedded.await?? == MESSAGES_PER_EMBEDDING)
+    }
+
+    /// The texts of the documents that the index names, for a search by `caller`, or for the feed itself. `runtime` is
+    /// the engine's.
+    pub(crate) fn texts(&self, caller: Option<Caller>, runtime: Handle) -> VerifiedTexts {
+        let indexed = (self.engine.clone(), self.index.clone());
+        let shared = (self.cache.clone(), self.counts.clone());
+        VerifiedTexts::new(indexed, shared, caller, runtime)
     }
 
     /// The index.
@@ -138,7 +148,7 @@ impl LedgerFeed {
         *self.lock_counts()
     }
 
-    pub(crate) fn lock_counts(&self) -> MutexGuard<'_, FeedCounts> {
+    fn lock_counts(&self) -> MutexGuard<'_, FeedCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

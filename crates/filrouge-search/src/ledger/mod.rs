@@ -13,17 +13,18 @@ mod progress;
 mod reading;
 mod run;
 mod shard;
+mod verified_texts;
 
 pub use counts::{FeedCounts, Progress};
 pub use documents::TITLE_UNIT;
 pub use feed::{FeedStep, LedgerFeed, StepLimits};
-pub(crate) use reading::is_of_session;
 pub use shard::{index_scope_of, realm_of, shard_of};
+pub(crate) use verified_texts::VerifiedTexts;
 
 use filrouge_types::{ErrorCode, Failure};
 
 /// Runs work that blocks or takes long on a blocking thread. Fails if the work panics.
-pub(crate) async fn on_blocking_thread<R: Send + 'static>(
+async fn on_blocking_thread<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, Failure> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -7,7 +7,7 @@ use filrouge_store::ledger::{LanePosition, Position};
 
 /// The version of the encoding, and of the code that builds a ledger's documents. An index with another version is
 /// rebuilt.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// The number and the link of a commit.
 type StoredLane = (u64, [u8; MAC_BYTES]);

@@ -176,7 +176,7 @@ fn touches_redaction(touched: &ChangedSession, at_commit: &SessionAtCommit) -> b
 }
 
 /// Whether a failure concerns one session alone, and not the store.
-pub(crate) const fn is_of_session(failure: &Failure) -> bool {
+const fn is_of_session(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::IntegrityError | ErrorCode::KeyMissing | ErrorCode::LimitExceeded

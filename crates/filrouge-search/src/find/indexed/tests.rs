@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use filrouge_sources::Role;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard,
+    Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard, TextIndex as _,
 };
 
 use super::*;
@@ -87,7 +87,7 @@ fn find(
         vector: None,
     };
     let search = IndexSearch {
-        index: &index,
+        texts: Texts::Stored(&index),
         reach: &IndexScope::Shard(Shard::default()),
         sessions: None,
         query: &query,

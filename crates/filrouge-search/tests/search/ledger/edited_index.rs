@@ -1,85 +1,100 @@
-//! A search shows only text that a record confirms, even if another program has edited the index.
+//! An index only names documents: a program that edits it changes neither what is compared with a query nor what is
+//! shown, because both are read from the ledger's records.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
-use filrouge_search::embed::{Embedder, Hashing, embed_documents};
-use filrouge_search::{Hit, Mode, SearchDocument, SearchRequest};
-use filrouge_sources::Role;
+use filrouge_engine::Caller;
+use filrouge_search::embed::{Embedder, Hashing};
+use filrouge_search::{Hit, Mode, Results, SearchDocument, SearchRequest};
+use filrouge_sources::{Role, Source as _};
 use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_store::text_index::{
-    Coverage, IndexUpdate, IndexedSession, NewDocument, SessionUpdate,
+    Coverage, IndexUpdate, IndexedDocument, IndexedSession, NewDocument, SessionUpdate,
 };
 
 use super::find::{empty_library, index_searcher, query};
 use super::world::*;
 
-/// The index entry of a document.
-fn document(doc: &SearchDocument<'_>) -> NewDocument {
-    let body = doc.encode();
-    let mut digest = DefaultHasher::new();
-    body.hash(&mut digest);
-    NewDocument {
-        key: (&*doc.id).into(),
-        unit: 0,
-        kind: doc.kind(),
-        created: doc.created,
-        digest: digest.finish(),
-        folded: doc.folded(),
-        body,
-    }
+/// The documents of a session as the feed indexes them.
+fn indexed_documents(world: &LedgerWorld, session: &str) -> Vec<NewDocument> {
+    let source = world.source();
+    let headers = source.list().unwrap().headers.clone();
+    let header = headers
+        .iter()
+        .find(|header| &*header.id == session)
+        .unwrap();
+    let conversation = source.read(session).unwrap();
+    let messages = conversation
+        .messages
+        .iter()
+        .map(SearchDocument::from_message);
+    let docs: Vec<SearchDocument<'_>> = SearchDocument::from_title(header)
+        .into_iter()
+        .chain(messages)
+        .collect();
+    let entry = world.indexed_session(session).unwrap();
+    let document = |named: IndexedDocument| {
+        let doc = docs.iter().find(|doc| *doc.id == *named.key).unwrap();
+        assert_eq!(named.digest, doc.digest());
+        NewDocument {
+            key: named.key,
+            unit: named.unit,
+            kind: doc.kind(),
+            created: doc.created,
+            digest: named.digest,
+            folded: doc.folded(),
+            body: Vec::new(),
+        }
+    };
+    let named = documents(&*world.index, &entry).into_iter();
+    named.map(document).collect()
 }
 
 /// Replaces the documents of a session in the index.
 fn put(world: &LedgerWorld, session: &IndexedSession, documents: Vec<NewDocument>) {
-    let update = SessionUpdate {
-        shard: session.shard.clone(),
-        entry: session.entry.clone(),
-        coverage: Coverage::All,
-        documents,
-    };
-    let update = [IndexUpdate::Session(update)];
-    assert!(world.index.change(None, &update, None).unwrap());
-}
-
-/// Applies a change to all documents of a session in the index.
-fn edit(world: &LedgerWorld, session: &str, change: impl Fn(&mut SearchDocument<'_>)) {
-    let indexed = world.indexed_session(session).unwrap();
-    let bodies = bodies(&*world.index, &indexed);
-    let edited = bodies.iter().map(|body| {
-        let mut doc = SearchDocument::decode(body).unwrap();
-        change(&mut doc);
-        document(&doc)
-    });
-    put(world, &indexed, edited.collect());
-}
-
-/// Replaces a text in a document.
-fn replace_text(doc: &mut SearchDocument<'_>, before: &str, after: &str) {
-    for piece in &mut doc.pieces {
-        if piece.text.contains(before) {
-            piece.text = piece.text.replace(before, after).into();
-        }
+    // The index keeps a document whose digest is unchanged, so all are removed first.
+    for documents in [Vec::new(), documents] {
+        let update = SessionUpdate {
+            shard: session.shard.clone(),
+            entry: session.entry.clone(),
+            coverage: Coverage::All,
+            documents,
+        };
+        let update = [IndexUpdate::Session(update)];
+        assert!(world.index.change(None, &update, None).unwrap());
     }
 }
 
-fn hits(
-    world: &LedgerWorld,
-    caller: &filrouge_engine::Caller,
-    request: &SearchRequest,
-) -> Vec<Hit> {
+/// Applies a change to all documents of a session in the index.
+fn edit(world: &LedgerWorld, session: &str, change: impl Fn(&mut NewDocument)) {
+    let mut documents = indexed_documents(world, session);
+    documents.iter_mut().for_each(change);
+    put(world, &world.indexed_session(session).unwrap(), documents);
+}
+
+fn search(world: &LedgerWorld, caller: &Caller, request: &SearchRequest) -> Results {
     let searcher = index_searcher(world, caller, empty_library());
     let found = searcher.search(request, &|| false).unwrap();
     assert!(found.as_of.is_some(), "the index was not used");
     assert_eq!(found.total_sessions, found.sessions.len());
-    found.sessions
+    let matches = found.sessions.iter().map(|hit| hit.matches);
+    assert_eq!(found.total_matches, matches.sum::<usize>());
+    found
+}
+
+fn texts(hits: &[Hit]) -> Vec<&str> {
+    let excerpts = hits.iter().flat_map(|hit| &hit.excerpts);
+    excerpts.map(|one| one.text.as_str()).collect()
 }
 
 /// The texts of all excerpts that a search shows the operator.
 fn excerpts(world: &LedgerWorld, words: &str) -> Vec<String> {
-    let hits = hits(world, &operator(), &query(words));
-    let excerpts = hits.iter().flat_map(|hit| &hit.excerpts);
-    excerpts.map(|one| one.text.clone()).collect()
+    let found = search(world, &operator(), &query(words));
+    texts(&found.sessions)
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A session with a question about a quince.
@@ -98,47 +113,74 @@ fn world() -> LedgerWorld {
 }
 
 #[test]
-fn edited_text_is_not_shown() {
+fn the_index_keeps_no_bodies() {
     let world = world();
-    for (before, after) in [("larder", "cellar"), ("about a", "no more of the")] {
-        edit(&world, "s", |doc| replace_text(doc, before, after));
-        let word = after.rsplit_once(' ').map_or(after, |(first, _)| first);
-        assert_eq!(excerpts(&world, &format!("\"{word}\"")), [""; 0], "{after}");
-    }
-    assert_eq!(world.feed.counts().stale, 2);
-    // Unedited text is still shown.
-    assert_eq!(excerpts(&world, "where"), ["«where» is the quince"]);
-    assert_eq!(world.feed.counts().stale, 2);
+    let session = world.indexed_session("s").unwrap();
+    let documents = documents(&*world.index, &session);
+    let numbers: Vec<u64> = documents.iter().map(|document| document.no).collect();
+    let mut visited = 0;
+    let mut visit = |_, body: &[u8]| {
+        visited += 1;
+        body.is_empty()
+    };
+    world.index.bodies(&numbers, &mut visit).unwrap();
+    assert_eq!((numbers.len(), visited), (3, 3));
 }
 
 #[test]
-fn text_with_an_edited_role_is_not_shown() {
+fn edited_text_changes_neither_matches_nor_counts_nor_excerpts() {
     let world = world();
-    assert_eq!(excerpts(&world, "larder").len(), 1);
-    edit(&world, "s", |doc| {
-        if doc.role == Some(Role::Assistant) {
-            doc.role = Some(Role::User);
-        }
-    });
-    assert_eq!(excerpts(&world, "larder"), [""; 0]);
-    // The time, the item and the other attributes are confirmed by the record as well.
-    let changes: [fn(&mut SearchDocument<'_>); 6] = [
-        |doc| doc.created += 1,
-        |doc| doc.pieces[0].seq = Some(1),
-        |doc| doc.pieces[0].tool = Some("bash".into()),
-        |doc| doc.id = "another".into(),
-        |doc| doc.seq = None,
-        |doc| doc.seq = Some(1),
+    let quince = search(&world, &operator(), &query("quince"));
+    assert_eq!((quince.total_matches, quince.exact), (2, true));
+    edit(&world, "s", |document| document.folded += " cellar quince");
+    // The index names all three documents for both words.
+    assert_eq!(excerpts(&world, "cellar"), [""; 0]);
+    assert_eq!(excerpts(&world, "/cel+ar/"), [""; 0]);
+    assert_eq!(excerpts(&world, "larder"), ["in the «larder»"]);
+    assert_eq!(search(&world, &operator(), &query("quince")), quince);
+    assert_eq!(world.feed.counts().stale, 0);
+}
+
+#[test]
+fn edited_attributes_are_not_shown() {
+    let before = world();
+    let request = SearchRequest {
+        now: Some(0),
+        ..query("larder")
+    };
+    let larder = search(&before, &operator(), &request);
+    let changes: [fn(&mut NewDocument); 3] = [
+        |document| document.kind = 0,
+        |document| document.created += 1,
+        |document| document.digest ^= 1,
     ];
-    for change in changes {
-        let world = self::world();
-        edit(&world, "s", |doc| {
-            if doc.role == Some(Role::Assistant) {
-                change(doc);
+    for (n, change) in changes.into_iter().enumerate() {
+        let world = world();
+        edit(&world, "s", change);
+        assert_eq!(search(&world, &operator(), &request), larder, "{n}");
+        assert_eq!(excerpts(&world, "role:user larder"), [""; 0], "{n}");
+        assert_eq!(world.feed.counts().stale, 0, "{n}");
+    }
+}
+
+#[test]
+fn documents_that_no_record_has_are_left_out_and_counted() {
+    let changes: [fn(&mut NewDocument); 3] = [
+        |document| document.key = format!("{}x", document.key).into(),
+        |document| document.unit = 2,
+        |document| document.unit = u64::MAX,
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let world = world();
+        edit(&world, "s", |document| {
+            if document.kind == 1 {
+                change(document);
             }
         });
-        assert_eq!(excerpts(&world, "larder"), [""; 0]);
-        assert_eq!(world.feed.counts().stale, 1);
+        assert_eq!(excerpts(&world, "larder"), [""; 0], "{n}");
+        assert_eq!(world.feed.counts().stale, 1, "{n}");
+        assert_eq!(excerpts(&world, "where"), ["«where» is the quince"], "{n}");
+        assert_eq!(world.feed.counts().stale, 1, "{n}");
     }
 }
 
@@ -152,31 +194,36 @@ fn text_of_other_owners_is_not_shown() {
     }
     world.catch_up();
     let [ada, bob] = ["ada", "bob"].map(|name| world.indexed_session(name).unwrap());
-    let documents = bodies(&*world.index, &bob);
-    let documents = documents
-        .iter()
-        .map(|body| document(&SearchDocument::decode(body).unwrap()));
-    put(&world, &ada, documents.collect());
-    assert!(hits(&world, &user("ada"), &query("secret")).is_empty());
+    let of_bob = indexed_documents(&world, "bob");
+    // Documents of bob in a session of ada name what this session has.
+    put(&world, &ada, of_bob.clone());
+    let found = search(&world, &user("ada"), &query("secret"));
+    assert_eq!(texts(&found.sessions), ["the «secret» of ada"]);
+    assert!(
+        search(&world, &user("ada"), &query("bob"))
+            .sessions
+            .is_empty()
+    );
     // A session of bob that was moved to ada's shard is not shown either.
     let moved = IndexedSession {
         shard: ada.shard.clone(),
-        ..bob.clone()
+        ..bob
     };
-    let documents = bodies(&*world.index, &world.indexed_session("ada").unwrap());
-    let documents = documents
-        .iter()
-        .map(|body| document(&SearchDocument::decode(body).unwrap()));
-    put(&world, &moved, documents.collect());
-    assert!(hits(&world, &user("ada"), &query("secret")).is_empty());
+    put(&world, &moved, of_bob);
+    assert!(
+        search(&world, &user("ada"), &query("bob"))
+            .sessions
+            .is_empty()
+    );
+    assert_eq!(world.feed.counts().stale, 1);
 }
 
 #[test]
 fn redacted_text_that_was_put_back_into_the_index_is_not_shown() {
     let world = world();
-    // This search caches that a record confirms the text.
+    // This search caches the text.
     assert_eq!(excerpts(&world, "larder").len(), 1);
-    let before = bodies(&*world.index, &world.indexed_session("s").unwrap());
+    let before = indexed_documents(&world, "s");
     let seqs = RedactionTarget::Items(Seqs::from_ranges(vec![(2, 2)]).unwrap());
     let (caller, session) = (operator(), id("s"));
     let redact = world
@@ -185,50 +232,52 @@ fn redacted_text_that_was_put_back_into_the_index_is_not_shown() {
         .redact(&caller, session, seqs, "asked to");
     world.runtime.block_on(redact).unwrap();
     world.catch_up();
-    let documents = before
-        .iter()
-        .map(|body| document(&SearchDocument::decode(body).unwrap()));
-    put(
-        &world,
-        &world.indexed_session("s").unwrap(),
-        documents.collect(),
-    );
+    put(&world, &world.indexed_session("s").unwrap(), before);
     assert!(world.index_contains("larder"));
     assert_eq!(excerpts(&world, "larder"), [""; 0]);
-    assert_eq!(world.feed.counts().stale, 1);
     assert_eq!(excerpts(&world, "where"), ["«where» is the quince"]);
 }
 
 #[test]
-fn results_by_meaning_are_confirmed_by_records() {
+fn a_search_by_meaning_shows_only_text_of_records() {
     let world = world();
-    edit(&world, "s", |doc| {
-        replace_text(doc, "larder", "cellar below");
-    });
-    edit(&world, "s", |doc| replace_text(doc, "where is", "who ate"));
-    let embedder: std::sync::Arc<dyn Embedder> = std::sync::Arc::new(Hashing);
-    while embed_documents(&*world.index, &*embedder, 100).unwrap() > 0 {}
+    let session = world.indexed_session("s").unwrap();
+    let mut documents = indexed_documents(&world, "s");
+    let add_words = |document: &mut NewDocument| document.folded += " cellar below";
+    documents.iter_mut().for_each(add_words);
+    // No record has these documents; there are more than are embedded at once.
+    let missing = documents[0].clone();
+    documents.extend((0..20).map(|n| NewDocument {
+        key: format!("missing {n}").into(),
+        kind: 0,
+        folded: "cellar below".to_owned(),
+        ..missing.clone()
+    }));
+    put(&world, &session, documents);
+    let embedder: Arc<dyn Embedder> = Arc::new(Hashing);
+    world.embed(&embedder);
+    assert_eq!(world.feed.counts().stale, 0);
     let searcher =
         index_searcher(&world, &operator(), empty_library()).with_embedder(Some(embedder));
-    let requests = [
-        SearchRequest {
-            mode: Mode::Meaning,
-            ..query("cellar below")
-        },
-        SearchRequest {
-            similar: Some("who ate the quince".to_owned()),
-            ..query("")
-        },
-    ];
-    for request in requests {
+    let by_meaning = |mode, similar: Option<&str>, words: &str| {
+        let request = SearchRequest {
+            mode,
+            similar: similar.map(str::to_owned),
+            ..query(words)
+        };
         let found = searcher.search(&request, &|| false).unwrap();
-        let excerpts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
-        for one in excerpts {
-            assert!(
-                !one.text.contains("cellar") && !one.text.contains("ate"),
-                "{one:?}"
-            );
-        }
+        let excerpts = found.sessions.into_iter().flat_map(|hit| hit.excerpts);
+        let excerpts = excerpts.map(|one| (one.role, one.text));
+        excerpts.collect::<Vec<_>>()
+    };
+    let larder = (Some(Role::Assistant), "in the «larder»".to_owned());
+    assert!(by_meaning(Mode::Meaning, None, "larder").contains(&larder));
+    let found = [
+        by_meaning(Mode::Both, None, "cellar below"),
+        by_meaning(Mode::Words, Some("cellar below the quince"), ""),
+    ];
+    for (_, text) in found.into_iter().flatten() {
+        assert!(!text.contains("cellar"), "{text}");
     }
     assert!(world.feed.counts().stale > 0);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use filrouge_engine::Caller;
 use filrouge_engine::RedactTurn;
-use filrouge_search::embed::{Embedder, Hashing, embed_documents};
+use filrouge_search::embed::{Embedder, Hashing};
 use filrouge_search::{Mode, SearchRequest};
 use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Role};
@@ -55,7 +55,7 @@ fn redacted_text_is_no_longer_found() {
 
 #[test]
 fn a_search_scans_the_ledger_if_its_index_does_not_answer() {
-    for fails in [&["all"][..], &["candidates"], &["bodies"], &["state"]] {
+    for fails in [&["all"][..], &["candidates"], &["documents"], &["state"]] {
         let broken = BrokenIndex::new();
         let world = LedgerWorld::from_parts(ledger(), broken.clone());
         record_quince_sessions(&world);
@@ -162,7 +162,7 @@ fn a_search_by_meaning_finds_only_the_callers_own_sessions() {
     record_quince_sessions(&world);
     world.catch_up();
     let embedder: Arc<dyn Embedder> = Arc::new(Hashing);
-    while embed_documents(&*world.index, &*embedder, 100).unwrap() > 0 {}
+    world.embed(&embedder);
     let found = |caller: &Caller, request: SearchRequest| -> Vec<String> {
         let searcher =
             index_searcher(&world, caller, empty_library()).with_embedder(Some(embedder.clone()));

@@ -262,12 +262,12 @@ fn check_index_after(index: Arc<dyn TextIndex>, lanes: Lanes, events: &[Event]) 
     let world = &runner.world;
     world.catch_up();
     let fed = contents(world.index.as_ref());
-    let bodies = fed
+    let digests = fed
         .iter()
-        .map(|(key, (_, bodies))| (key.clone(), bodies.clone()));
+        .map(|(key, (_, digests))| (key.clone(), digests.clone()));
     assert_eq!(
-        bodies.collect::<std::collections::BTreeMap<_, _>>(),
-        source_bodies(&world.source())
+        digests.collect::<std::collections::BTreeMap<_, _>>(),
+        source_digests(&world.source())
     );
     let rebuilt_index = Arc::new(MemoryIndex::default());
     let feed = LedgerFeed::new(world.engine.clone(), rebuilt_index.clone(), clock());

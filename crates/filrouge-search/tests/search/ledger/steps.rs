@@ -42,10 +42,10 @@ fn after_an_append_only_the_changed_turn_of_a_long_session_is_read() {
 /// Asserts that the index contains the documents that the ledger's own source returns.
 fn assert_up_to_date(world: &LedgerWorld) {
     world.catch_up();
-    let indexed_bodies = contents(world.index.as_ref()).into_iter();
-    let indexed_bodies: std::collections::BTreeMap<_, _> =
-        indexed_bodies.map(|(key, all)| (key, all.1)).collect();
-    assert_eq!(indexed_bodies, source_bodies(&world.source()));
+    let indexed = contents(world.index.as_ref()).into_iter();
+    let indexed: std::collections::BTreeMap<_, _> =
+        indexed.map(|(key, all)| (key, all.1)).collect();
+    assert_eq!(indexed, source_digests(&world.source()));
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn units_are_the_ordinals_of_turns() {
             documents: Vec::new(),
         });
         assert!(world.index.change(None, &[update], None).unwrap());
-        let (_, bodies) = contents(world.index.as_ref()).remove("s").unwrap();
-        document_counts.push(bodies.len());
+        let (_, digests) = contents(world.index.as_ref()).remove("s").unwrap();
+        document_counts.push(digests.len());
     }
     assert_eq!(document_counts, [7, 5, 4, 4, 2, 0]);
 }

@@ -7,13 +7,16 @@ use std::time::Duration;
 use filrouge_engine::Caller;
 use filrouge_engine::{AppendItems, CreateSession, Engine, Settings, StartTurn};
 use filrouge_search::SearchDocument;
+use filrouge_search::embed::Embedder;
 use filrouge_search::ledger::{LedgerFeed, Progress};
 use filrouge_sources::Source;
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_store::contract::text_index::{IndexTestExt as _, query};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::text_index::memory::MemoryIndex;
-use filrouge_store::text_index::{CandidateQuery, IndexScope, IndexedSession, TextIndex};
+use filrouge_store::text_index::{
+    CandidateQuery, IndexScope, IndexedDocument, IndexedSession, TextIndex,
+};
 use filrouge_store::{Keyring, Lane, Lanes, Ledger, OsEntropy};
 use filrouge_types::{FixedClock, IdentityId, ItemBody, JsonText, SessionId, TenantId, Turn};
 
@@ -158,6 +161,18 @@ impl LedgerWorld {
         self.runtime.block_on(append).unwrap();
     }
 
+    /// Embeds all documents of the index.
+    pub(super) fn embed(&self, embedder: &Arc<dyn Embedder>) {
+        let feed = LedgerFeed::new(self.engine.clone(), self.index.clone(), clock());
+        let feed = feed.with_embedder(Some(embedder.clone()));
+        for _ in 0..100 {
+            if !self.runtime.block_on(feed.embed()).unwrap() {
+                return;
+            }
+        }
+        panic!("the same documents are embedded again and again");
+    }
+
     /// The index's entry for a session.
     pub(super) fn indexed_session(&self, session: &str) -> Option<IndexedSession> {
         self.index.session(&realm(), session).unwrap()
@@ -183,22 +198,24 @@ impl LedgerWorld {
     }
 }
 
-/// The contents of an index: each session's shard, and the bodies of its documents.
-pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<Vec<u8>>)>;
+/// The contents of an index: each session's owner, and the sorted digests of its documents.
+pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<u64>)>;
 
 pub(super) fn contents(index: &dyn TextIndex) -> Contents {
     let scope = IndexScope::Realm(realm());
     let mut all = Contents::new();
     for session in index.sessions(&scope).unwrap().iter() {
-        let bodies = bodies(index, session);
+        let documents = documents(index, session);
+        let mut digests: Vec<u64> = documents.iter().map(|document| document.digest).collect();
+        digests.sort_unstable();
         let key = session.entry.key.to_string();
-        all.insert(key, (session.shard.owner.to_vec(), bodies));
+        all.insert(key, (session.shard.owner.to_vec(), digests));
     }
     all
 }
 
-/// The bodies of a session's documents in the index, sorted.
-pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
+/// The documents of a session in the index.
+pub(super) fn documents(index: &dyn TextIndex, session: &IndexedSession) -> Vec<IndexedDocument> {
     let (scope, sessions) = (IndexScope::Shard(session.shard.clone()), [session.no]);
     let query = CandidateQuery {
         sessions: Some(&sessions),
@@ -206,27 +223,22 @@ pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec
     };
     let found = index.candidates(&query).unwrap();
     let numbers: Vec<u64> = found.iter().map(|candidate| candidate.document).collect();
-    let mut bodies = Vec::new();
-    let mut each = |_, body: &[u8]| {
-        bodies.push(body.to_vec());
-        true
-    };
-    index.bodies(&numbers, &mut each).unwrap();
-    bodies.sort();
-    bodies
+    index.documents(&numbers).unwrap()
 }
 
-/// The bodies of the documents that the ledger's own source returns, by session.
-pub(super) fn source_bodies(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u8>>> {
+/// The sorted digests of the documents that the ledger's own source returns, by session.
+pub(super) fn source_digests(source: &LedgerSource) -> BTreeMap<String, Vec<u64>> {
     let mut all = BTreeMap::new();
     for header in &source.list().unwrap().headers {
         let conversation = source.read(&header.id).unwrap();
-        let title = SearchDocument::from_title(header).map(|title| title.encode());
         let messages = conversation.messages.iter();
-        let messages = messages.map(|message| SearchDocument::from_message(message).encode());
-        let mut bodies: Vec<Vec<u8>> = title.into_iter().chain(messages).collect();
-        bodies.sort();
-        all.insert(header.id.to_string(), bodies);
+        let messages = messages.map(SearchDocument::from_message);
+        let documents = SearchDocument::from_title(header)
+            .into_iter()
+            .chain(messages);
+        let mut digests: Vec<u64> = documents.map(|document| document.digest()).collect();
+        digests.sort_unstable();
+        all.insert(header.id.to_string(), digests);
     }
     all
 }
