@@ -169,7 +169,7 @@ impl Bench<'_> {
         self.add_number(
             "index / its texts, bytes",
             bytes / texts,
-            Target::AtMost(1.0),
+            Target::AtMost(0.6),
             shown,
         );
         let search = LedgerSearch::new(
