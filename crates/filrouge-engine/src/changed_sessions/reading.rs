@@ -1,11 +1,13 @@
 //! Reads sessions, or parts of them, at one commit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use filrouge_store::read::{SessionOrTombstone, VerifiedSession, VerifiedSnapshot, in_session};
+use filrouge_store::read::{
+    SessionOrTombstone, VerifiedSession, VerifiedSnapshot, in_session, turn_not_found,
+};
 use filrouge_store::rows::View;
 use filrouge_store::{MAC_BYTES, Scope};
-use filrouge_types::{Failure, Item, Recorded, SessionId, Turn, TurnId};
+use filrouge_types::{Failure, Item, Recorded, SessionId, Turn};
 
 use crate::caller::{Caller, Permission};
 use crate::conversation::{self, CONTENTS_MAX};
@@ -145,19 +147,14 @@ fn read_turns<V: View + ?Sized>(
             }
         }
     }
-    let mut newest = BTreeMap::new();
+    let mut ordinals = BTreeSet::new();
     for id in ids {
-        let turn = newest_version(snapshot, scope, &loaded.row.session_id, id)?;
-        newest.insert(turn.ordinal, turn);
-    }
-    let mut turns = Vec::with_capacity(newest.len());
-    for turn in newest.into_values() {
-        let items = items_of_turn(snapshot, &loaded, &turn, &mut bytes_left)?;
-        turns.push((turn, items));
+        let row = snapshot.find_turn(&loaded, scope, &id)?;
+        ordinals.insert(row.ok_or_else(|| turn_not_found(&id))?.ordinal);
     }
     Ok(Recorded {
+        turns: newest_versions(snapshot, &loaded, &ordinals, &mut bytes_left)?,
         session: loaded.row.with_head(&loaded.head),
-        turns,
         loose,
     })
 }
@@ -170,52 +167,32 @@ fn read_units<V: View + ?Sized>(
     ordinals: &BTreeSet<u64>,
     seqs: &BTreeSet<u64>,
 ) -> Result<Recorded, Failure> {
-    let (mut bytes_left, mut turns, mut loose) = (CONTENTS_MAX, Vec::new(), Vec::new());
-    for seq in seqs
-        .range(1..)
-        .take_while(|seq| **seq <= loaded.head.last_seq)
-    {
+    let (mut bytes_left, mut loose) = (CONTENTS_MAX, Vec::new());
+    let exists = |seq: &&u64| **seq <= loaded.head.last_seq;
+    for seq in seqs.range(1..).take_while(exists) {
         let items = snapshot.items_between(&loaded, *seq, *seq, &mut bytes_left)?;
         loose.extend(items.into_iter().filter(|item| item.turn_id.is_none()));
     }
-    for ordinal in ordinals
-        .range(1..)
-        .take_while(|ordinal| **ordinal <= loaded.head.turn_count)
-    {
-        for row in snapshot.turn_rows_descending(&loaded, Some((ordinal + 1) << 8), 1)? {
-            let turn = snapshot.project(&loaded, &row)?;
-            let items = items_of_turn(snapshot, &loaded, &turn, &mut bytes_left)?;
-            turns.push((turn, items));
-        }
-    }
     Ok(Recorded {
+        turns: newest_versions(snapshot, &loaded, ordinals, &mut bytes_left)?,
         session: loaded.row.with_head(&loaded.head),
-        turns,
         loose,
     })
 }
 
-fn items_of_turn<V: View + ?Sized>(
+/// The newest versions of those turns with these ordinals that exist, with their items.
+fn newest_versions<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     loaded: &VerifiedSession,
-    turn: &Turn,
+    ordinals: &BTreeSet<u64>,
     bytes_left: &mut usize,
-) -> Result<Vec<Item>, Failure> {
-    let mut items = snapshot.items_between(loaded, turn.first_seq, turn.last_seq, bytes_left)?;
-    // Items of other turns may be between the turn's own.
-    items.retain(|item| item.turn_id == Some(turn.turn_id));
-    Ok(items)
-}
-
-fn newest_version<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    scope: &Scope,
-    session: &SessionId,
-    id: TurnId,
-) -> Result<Turn, Failure> {
-    let mut turn = snapshot.turn(scope, session, &id)?;
-    while let Some(next) = turn.replaced_by_turn_id {
-        turn = snapshot.turn(scope, session, &next)?;
+) -> Result<Vec<(Turn, Vec<Item>)>, Failure> {
+    let mut turns = Vec::with_capacity(ordinals.len());
+    let exists = |ordinal: &&u64| **ordinal <= loaded.head.turn_count;
+    for ordinal in ordinals.range(1..).take_while(exists) {
+        for row in snapshot.turn_rows_descending(loaded, Some((ordinal + 1) << 8), 1)? {
+            turns.push(snapshot.project_with_items(loaded, &row, bytes_left)?);
+        }
     }
-    Ok(turn)
+    Ok(turns)
 }

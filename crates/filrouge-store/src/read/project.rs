@@ -4,6 +4,7 @@ use filrouge_types::{Channel, Failure, Item, JsonText, Role, Timestamp, Turn, Tu
 
 use super::lists::ListedTurn;
 use super::redactions::{Redactions, redacted_seqs};
+use super::span::memory_limit_failure;
 use super::{VerifiedSession, VerifiedSnapshot, merge_metadata};
 use crate::record::{Batch, CloseEvent, Event, RecordFaultKind, RecordRow, StartEvent};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
@@ -16,6 +17,33 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     pub fn project(&self, session: &VerifiedSession, row: &TurnRow) -> Result<Turn, Failure> {
         let newer = self.next_version(session, row)?;
         ItemCache::new(self, session).project(row, newer.map(|n| n.turn_id))
+    }
+
+    /// Like [`Self::project`], and returns the turn's items, too; items of other turns may be stored between them.
+    /// Subtracts the size of their contents, usage and metadata from `remaining_bytes`. Reads each record once.
+    ///
+    /// # Errors
+    /// `limit_exceeded` when the items are larger than `remaining_bytes`; `integrity_error`.
+    pub fn project_with_items(
+        &self,
+        session: &VerifiedSession,
+        row: &TurnRow,
+        remaining_bytes: &mut usize,
+    ) -> Result<(Turn, Vec<Item>), Failure> {
+        let newer = self.next_version(session, row)?;
+        let mut cache = ItemCache::new(self, session);
+        cache.read_range(row.first_seq, row.last_seq, RECORDS_OF_TURN)?;
+        let turn = cache.project(row, newer.map(|n| n.turn_id))?;
+        let mut items = Vec::new();
+        for seq in row.first_seq..=row.last_seq {
+            let item = cache.item(seq)?;
+            if item.turn_id == Some(row.turn_id) {
+                let left = remaining_bytes.checked_sub(item.body.bytes());
+                *remaining_bytes = left.ok_or_else(memory_limit_failure)?;
+                items.push(item.clone());
+            }
+        }
+        Ok((turn, items))
     }
 
     /// Builds the public records of a page's first turns, up to the turn that reaches [`RECORDS_BYTES`]. Turns that are
@@ -136,6 +164,9 @@ pub fn turn_content_len(turn: &Turn) -> usize {
 /// The number of turns of a page whose records are read at once.
 const TURNS_AT_ONCE: usize = 128;
 
+/// The number of records that are read at once for the items of one turn.
+const RECORDS_OF_TURN: usize = 8;
+
 /// The maximum density for a common read: the records of a page's turns are read at once if the range from the first to
 /// the last of their items has fewer than this many items per turn.
 const PREFETCH_ITEMS_PER_TURN: u64 = 16;
@@ -176,20 +207,25 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         self.bytes = 0;
     }
 
-    /// Reads the records of all these turns at once, unless many other items are stored between them. Stops after
-    /// [`RECORDS_BYTES`] of unpacked records.
+    /// Reads the records of all these turns at once, unless many other items are stored between them.
     fn prefetch(&mut self, page: &[ListedTurn]) -> Result<(), Failure> {
         let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
         let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
         if page.len() < 2 || last - first >= PREFETCH_ITEMS_PER_TURN * page.len() as u64 {
             return Ok(());
         }
+        self.read_range(first, last, page.len() + 1)
+    }
+
+    /// Reads the records of the items from `first` to `last`, `limit` records at once. Stops after [`RECORDS_BYTES`] of
+    /// unpacked records.
+    fn read_range(&mut self, first: u64, last: u64, limit: usize) -> Result<(), Failure> {
         let (mut next_seq, mut bytes) = (first, 0);
         while next_seq <= last && bytes < RECORDS_BYTES {
             let rows = self
                 .snapshot
                 .view
-                .records(self.session.pk, next_seq, page.len() + 1)?;
+                .records(self.session.pk, next_seq, limit)?;
             let wanted = rows.iter().take_while(|r| r.first_seq <= last);
             let fitting = wanted.take_while(|row| {
                 let is_below_limit = bytes < RECORDS_BYTES;

@@ -236,7 +236,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
 /// The number of records per read.
 const RECORDS_PER_READ: usize = 256;
 
-fn memory_limit_failure() -> Failure {
+pub(super) fn memory_limit_failure() -> Failure {
     let detail = "the requested items exceed the memory limit of one request";
     Failure::new(ErrorCode::LimitExceeded, detail).with_hint(
         "ask for fewer turns, by last_turns or max_tokens; a bundle (format json) is streamed",
