@@ -35,7 +35,7 @@ enum History<'c> {
     /// A source, with its fresh sessions in the order of their numbers.
     Source(Arc<SourceIndex>, Vec<(SessionNo, &'c Entry)>),
     /// The ledger, with the texts that this search reads from it.
-    Ledger(VerifiedTexts),
+    Ledger(Box<VerifiedTexts>),
 }
 
 /// A session, as a result shows it.
@@ -254,7 +254,7 @@ impl<'c> SearchSpace<'c> {
             sessions: ledger.sessions_to_search(texts.index(), query)?,
             reach: ledger.index_scope(),
             as_of: None,
-            history: History::Ledger(texts),
+            history: History::Ledger(Box::new(texts)),
         });
         Ok(())
     }
