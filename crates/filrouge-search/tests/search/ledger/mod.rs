@@ -7,6 +7,7 @@ mod find_edge_cases;
 mod forgetting;
 mod isolation;
 mod random_events;
+mod reads;
 mod shards;
 mod steps;
 mod world;
