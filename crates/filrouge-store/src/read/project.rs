@@ -19,8 +19,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         ItemCache::new(self, session).project(row, newer.map(|n| n.turn_id))
     }
 
-    /// Like [`Self::project`], and returns the turn's items, too; items of other turns may be stored between them.
-    /// Subtracts the size of their contents, usage and metadata from `remaining_bytes`. Reads each record once.
+    /// Like [`Self::project`], and returns the turn's items, too. Subtracts the size of their contents, usage and
+    /// metadata, and of other turns' items between them, from `remaining_bytes`. Reads each record once.
     ///
     /// # Errors
     /// `limit_exceeded` when the items are larger than `remaining_bytes`; `integrity_error`.
@@ -37,9 +37,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let mut items = Vec::new();
         for seq in row.first_seq..=row.last_seq {
             let item = cache.item(seq)?;
+            let left = remaining_bytes.checked_sub(item.body.bytes());
+            *remaining_bytes = left.ok_or_else(memory_limit_failure)?;
             if item.turn_id == Some(row.turn_id) {
-                let left = remaining_bytes.checked_sub(item.body.bytes());
-                *remaining_bytes = left.ok_or_else(memory_limit_failure)?;
                 items.push(item.clone());
             }
         }
