@@ -43,6 +43,20 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 items.push(item.clone());
             }
         }
+        // Items of other turns precede the turn's late ones.
+        let mut after = row.last_seq;
+        while after < row.newest_seq() {
+            let page = self.items_of(session, after, ITEMS_AT_ONCE)?.0;
+            after = page.last().map_or(row.newest_seq(), |item| item.seq);
+            for item in page
+                .into_iter()
+                .filter(|item| item.turn_id == Some(row.turn_id))
+            {
+                let left = remaining_bytes.checked_sub(item.body.bytes());
+                *remaining_bytes = left.ok_or_else(memory_limit_failure)?;
+                items.push(item);
+            }
+        }
         Ok((turn, items))
     }
 
@@ -166,6 +180,9 @@ const TURNS_AT_ONCE: usize = 128;
 
 /// The number of records that are read at once for the items of one turn.
 const RECORDS_OF_TURN: usize = 8;
+
+/// The number of items that are read at once to find a turn's late ones.
+const ITEMS_AT_ONCE: usize = 256;
 
 /// The maximum density for a common read: the records of a page's turns are read at once if the range from the first to
 /// the last of their items has fewer than this many items per turn.
