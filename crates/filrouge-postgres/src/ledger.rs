@@ -106,7 +106,7 @@ impl PostgresLedger {
                 Err(failure) => drop(sender.send(Err(failure))),
             }
         };
-        let mut writes = vec![WriteQueue::start(work)?];
+        let mut writes = vec![WriteQueue::start(options.entropy.clone(), work)?];
         let store: OpenedStore = receiver
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
@@ -116,7 +116,10 @@ impl PostgresLedger {
             let driver = Driver::on_current_thread()?;
             let (connector, clock) = (connector.clone(), clock.clone());
             let writer = new_writer(&options, connector, clock, &store, driver, writes.len());
-            writes.push(WriteQueue::start(move |requests| writer.run(requests))?);
+            let entropy = options.entropy.clone();
+            writes.push(WriteQueue::start(entropy, move |requests| {
+                writer.run(requests)
+            })?);
         }
         start_watch(&options, &store.store_state, database_clock, distributed)?;
         let read_connector = Arc::new(connector.for_reading());

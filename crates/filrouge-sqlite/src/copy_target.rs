@@ -164,7 +164,7 @@ impl CopyTarget for SqliteCopyTarget {
     fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
         let now = self.options.clock.now();
         let tx = self.running()?.transaction()?;
-        work(&mut Rows(&tx), now)?;
+        work(&mut Rows::new(&tx), now)?;
         tx.commit().map_err(failure)
     }
 
@@ -180,7 +180,7 @@ impl CopyTarget for SqliteCopyTarget {
             .map_err(failure)?;
         // An earlier run may have copied contents that were erased in the source since. The WAL may still contain them,
         // so mark the WAL as still to be emptied.
-        let commit = Rows(&tx).newest_log(Lane::FIRST)?;
+        let commit = Rows::new(&tx).newest_log(Lane::FIRST)?;
         erasure::write_note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
         tx.commit().map_err(failure)?;
         // The copy is finished, even if the WAL cannot be emptied now: the next opening of the store then empties it.

@@ -1,5 +1,6 @@
 //! [`SqliteLedger`]: the ledger in one SQLite file.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -160,13 +161,14 @@ fn start_writer(
         conn,
         erasure,
         checked_version: version,
+        cache: RefCell::default(),
         store_state: store_state.clone(),
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock: options.clock.clone(),
         busy_timeout: options.busy_timeout,
     };
-    WriteQueue::start(|requests| writer.run(requests))
+    WriteQueue::start(options.entropy.clone(), |requests| writer.run(requests))
 }
 
 /// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while

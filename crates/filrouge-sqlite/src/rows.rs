@@ -1,13 +1,16 @@
 //! [`Rows`]: reads and writes the rows of a store through a SQLite connection.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
+use filrouge_store::read::ALL_PLACES;
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, RECORDS_BYTES,
-    SessionOrder, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
+    SessionOrder, SessionPk, StartedTurn, StoredSession, TurnRow, View, item_key, request_key,
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
@@ -17,6 +20,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 
 use crate::error::{failure, malformed};
 
+mod cache;
 mod checkpoint;
 mod draft;
 mod event;
@@ -28,6 +32,7 @@ mod session;
 mod turn;
 mod write;
 
+pub(crate) use cache::RowCache;
 use order::check_order;
 use session::{SESSION_COLUMNS, read_stored};
 use turn::{all_turns, open_since, read_turn};
@@ -41,7 +46,11 @@ pub(crate) fn statements() -> u64 {
 }
 
 /// The rows of a store, read and written through one connection in a transaction that the caller has begun.
-pub(crate) struct Rows<'c>(pub(crate) &'c Connection);
+pub(crate) struct Rows<'c> {
+    pub(crate) conn: &'c Connection,
+    /// The writer's cache.
+    cache: Option<&'c RefCell<RowCache>>,
+}
 
 fn sql_int(n: u64) -> i64 {
     // All stored numbers are below 2^63 (docs/format.md); a larger one matches no row.
@@ -59,10 +68,33 @@ fn turn_row_id(pk: SessionPk, place: u64) -> i64 {
     sql_int((pk << 32) | place.min(u64::from(u32::MAX)))
 }
 
-impl Rows<'_> {
+impl<'c> Rows<'c> {
+    pub(crate) const fn new(conn: &'c Connection) -> Self {
+        Self { conn, cache: None }
+    }
+
+    /// The rows for the writer, which keeps the cache up to date.
+    pub(crate) const fn cached(conn: &'c Connection, cache: &'c RefCell<RowCache>) -> Self {
+        Self {
+            conn,
+            cache: Some(cache),
+        }
+    }
+
+    /// Looks a row up in the cache.
+    fn in_cache<T>(&self, find: impl FnOnce(&RowCache) -> Option<T>) -> Option<T> {
+        find(&self.cache?.borrow())
+    }
+
+    fn update_cache(&self, update: impl FnOnce(&mut RowCache)) {
+        if let Some(cache) = self.cache {
+            update(&mut cache.borrow_mut());
+        }
+    }
+
     fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
         STATEMENTS.fetch_add(1, Ordering::Relaxed);
-        self.0.prepare_cached(sql)
+        self.conn.prepare_cached(sql)
     }
 
     /// Reads at most one row.
@@ -162,12 +194,19 @@ impl View for Rows<'_> {
         Lanes::ONE
     }
 
+    fn started_turn(&self, pk: SessionPk, first_seq: u64) -> Option<Arc<StartedTurn>> {
+        self.in_cache(|cache| cache.started_turn(pk, first_seq))
+    }
+
     fn session(
         &self,
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
+        if let Some(cached) = self.in_cache(|cache| cache.session(tenant, id, scope)) {
+            return Ok(cached);
+        }
         // The owner is part of the WHERE clause, unless the query has no scope or the viewer is the operator.
         let is_restricted = scope.is_some_and(|s| s.viewer != Viewer::Operator);
         let identity = scope.and_then(|s| s.viewer.identity()).map(|i| i.as_str());
@@ -176,12 +215,16 @@ impl View for Rows<'_> {
             "s.tenant_id = ?1 AND s.session_id = ?2 AND (NOT ?3 OR s.identity_id = ?4
              OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = ?5))",
         );
-        self.query_optional(
+        let stored = self.query_optional(
             &sql,
             params![tenant.as_str(), id.as_str(), is_restricted, identity, token],
             read_stored,
-        )?
-        .transpose()
+        )?;
+        let stored = stored.transpose()?;
+        if let Some(stored) = &stored {
+            self.update_cache(|cache| cache.add_session(stored));
+        }
+        Ok(stored)
     }
 
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
@@ -190,6 +233,11 @@ impl View for Rows<'_> {
     }
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
+        let is_wanted = |turn: &&TurnRow| turn.turn_id == *id;
+        let cached = |cache: &RowCache| cache.newest_turn(pk).filter(is_wanted).cloned();
+        if let Some(turn) = self.in_cache(cached) {
+            return Ok(Some(turn));
+        }
         let found = self.query_optional(
             "SELECT id, turn_id, data, open_since FROM turn WHERE turn_id = ?1 AND id BETWEEN ?2 AND ?3",
             params![
@@ -226,6 +274,12 @@ impl View for Rows<'_> {
         if from > to {
             return Ok(Vec::new());
         }
+        let is_newest_wanted = descending && limit == 1 && (from, to) == ALL_PLACES;
+        if is_newest_wanted
+            && let Some(turn) = self.in_cache(|cache| cache.newest_turn(pk).cloned())
+        {
+            return Ok(vec![turn]);
+        }
         let rows = self.query_all(
             sql,
             [
@@ -240,6 +294,9 @@ impl View for Rows<'_> {
         let range = (turn_row_id(pk, from), turn_row_id(pk, to));
         let range = (range.0.unsigned_abs(), range.1.unsigned_abs());
         check_order(keys, range, descending, "turns")?;
+        if is_newest_wanted && let Some((_, newest)) = turns.first() {
+            self.update_cache(|cache| cache.set_newest_turn(pk, newest));
+        }
         Ok(turns.into_iter().map(|(_, t)| t).collect())
     }
 
@@ -305,10 +362,15 @@ impl View for Rows<'_> {
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        if let Some(newest) = self.in_cache(|cache| cache.newest_seq(pk)) {
+            return Ok(newest);
+        }
         let sql = "SELECT k.first_seq + k.count - 1 FROM record_key k
              WHERE k.session_pk = ?1 AND EXISTS (SELECT 1 FROM record WHERE id = k.record_id)
              ORDER BY k.first_seq DESC LIMIT 1";
-        self.query_number(sql, [sql_int(pk)])
+        let newest = self.query_number(sql, [sql_int(pk)])?;
+        self.update_cache(|cache| cache.set_newest_seq(pk, newest));
+        Ok(newest)
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -343,6 +405,9 @@ impl View for Rows<'_> {
     }
 
     fn newest_log(&self, _: Lane) -> Result<Option<LogRow>, Failure> {
+        if let Some(newest) = self.in_cache(|cache| cache.newest_log.clone()) {
+            return Ok(Some(newest));
+        }
         let found = self.query_optional(
             "SELECT commit_no, data FROM commit_log ORDER BY commit_no DESC LIMIT 1",
             [],

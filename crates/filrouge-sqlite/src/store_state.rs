@@ -83,7 +83,7 @@ impl StoreState {
         let conn = &watch.conn;
         let seen = in_snapshot(conn, |rows| {
             store_state.log.initialize(rows)?;
-            data_version(rows.0)
+            data_version(rows.conn)
         })?;
         watch.seen_version = Some(seen);
         drop(watch);
@@ -153,7 +153,7 @@ impl StoreState {
         let verified = self.log.newest(Lane::FIRST);
         let conn = &watch.conn;
         let (version, comparison_time) = in_snapshot(conn, |rows| {
-            let version = data_version(rows.0)?;
+            let version = data_version(rows.conn)?;
             match rows.newest_log(Lane::FIRST) {
                 Ok(newest) => {
                     let log = &self.log;
@@ -198,7 +198,7 @@ pub(crate) fn in_snapshot<R>(
     let begun = conn
         .prepare_cached("SELECT count(*) FROM store")
         .and_then(|mut s| s.query_row([], |row| row.get::<_, i64>(0)));
-    let result = begun.map_err(failure).and_then(|_| query(&Rows(conn)));
+    let result = begun.map_err(failure).and_then(|_| query(&Rows::new(conn)));
     let ended = run("ROLLBACK").map_err(failure);
     result.and_then(|value| ended.map(|_| value))
 }

@@ -1,5 +1,6 @@
 //! The writer thread: applies all queued writes in one transaction, flushes once, then returns their results.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use rusqlite::Connection;
 use crate::erasure::{self, Erasure};
 use crate::error::{failure, is_busy, is_io_failure};
 use crate::open::CHECKPOINT_WAIT;
-use crate::rows::Rows;
+use crate::rows::{RowCache, Rows};
 use crate::store_state::{StoreState, data_version};
 
 /// The pause between two attempts to get the write lock that another process has.
@@ -30,6 +31,8 @@ pub(crate) struct Writer {
     pub(crate) checked_version: i64,
     /// Redactions that may still be in the WAL.
     pub(crate) erasure: Erasure,
+    /// The rows written last.
+    pub(crate) cache: RefCell<RowCache>,
     /// How long a transaction waits for the write lock.
     pub(crate) busy_timeout: Duration,
 }
@@ -74,6 +77,7 @@ impl Writer {
             Err(aborted) => Err(aborted),
         };
         if result.is_err() {
+            self.cache.get_mut().clear();
             self.roll_back();
         }
         result
@@ -139,7 +143,7 @@ impl Writer {
         self.check_foreign_changes().map_err(Aborted::Store)?;
         let (verified, source) = (&self.store_state.log, self.entropy.as_ref());
         let times = (self.clock.now(), self.clock.lease_now());
-        let mut rows = Rows(&self.conn);
+        let mut rows = Rows::cached(&self.conn, &self.cache);
         let done = apply_group(
             &mut rows,
             group,
@@ -158,6 +162,7 @@ impl Writer {
         let version = data_version(&self.conn)?;
         self.store_state.check_foreign_changes()?;
         if version != self.checked_version {
+            self.cache.get_mut().clear();
             self.erasure.adopt_note(&self.conn).map_err(failure)?;
         }
         self.checked_version = version;
@@ -184,7 +189,7 @@ pub(crate) fn read_only_failure(reason: &str) -> Failure {
 
 impl GroupTx for Rows<'_> {
     fn rows_written(&self) -> u64 {
-        self.0.total_changes()
+        self.conn.total_changes()
     }
 
     /// SQLite accepts further statements after one has failed.

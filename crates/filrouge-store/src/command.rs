@@ -1,6 +1,6 @@
 //! The commands that write to a ledger (DESIGN §4).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use filrouge_types::{
     Checkpoint, IdentityId, JsonText, ProjectId, RawJson, RequestId, SessionId, SessionStatus,
@@ -301,6 +301,9 @@ pub struct Close {
     /// the text of the draft becomes items.
     #[serde(skip)]
     pub stream: Option<StreamId>,
+    /// The items that the turn probably ends with, packed before the transaction.
+    #[serde(skip)]
+    pub packed: OnceLock<Batch>,
 }
 
 /// A time after every heartbeat: a value of [`Interrupt::before`] for a caller that knows that the turn is abandoned,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use filrouge_types::{Checkpoint, Clock, Failure, SessionId, TenantId, Timestamp, TurnId};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, Write};
 use crate::keyring::{Entropy, Keyring};
 use crate::lane::Lanes;
 use crate::ledger::{
@@ -185,6 +185,10 @@ impl MemoryLedger {
 impl Ledger for MemoryLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let times = (self.clock.now(), self.clock.lease_now());
+        // As the durable ledgers do, so that equal random numbers make equal ledgers.
+        if let Write::Close(close) = &command.write {
+            close.pack(self.entropy.as_ref())?;
+        }
         let outcome = self.apply_at(&command, times)?;
         Ok(CommittedWrite {
             outcome,

@@ -427,7 +427,7 @@ pub(crate) fn key_missing(session: &str) -> Failure {
 }
 
 /// The range of all places ([`TurnRow::place`]) of a session's turns.
-pub(crate) const ALL_PLACES: (u64, u64) = (0, (ORDINAL_MAX << 8) | 0xff);
+pub const ALL_PLACES: (u64, u64) = (0, (ORDINAL_MAX << 8) | 0xff);
 
 /// The link before the item with this seq: the genesis link for the first item, `None` for a later item, whose record
 /// stores the link.

@@ -1,6 +1,7 @@
 //! The rows of a ledger, and the two traits that a backend implements over them (docs/format.md).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use filrouge_types::{
     EventKey, Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId,
@@ -9,7 +10,7 @@ use filrouge_types::{
 
 use crate::chain::fingerprint;
 use crate::codec::{ByteReader, WriteBytes};
-use crate::command::{Erased, Scope, SessionFilter, SessionToken};
+use crate::command::{Erased, Scope, SessionFilter, SessionToken, Start};
 pub use crate::lane::SessionPk;
 use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
@@ -370,6 +371,11 @@ pub trait View {
         let _ = pk;
         Ok(1)
     }
+    /// The write that started the turn of a session whose first item has this seq, if the backend has kept it.
+    fn started_turn(&self, pk: SessionPk, first_seq: u64) -> Option<Arc<StartedTurn>> {
+        let _ = (pk, first_seq);
+        None
+    }
     /// Whether rows can expire or be trimmed, so that an absent row may have existed before. `true` only for a hot
     /// store.
     fn can_expire(&self) -> bool {
@@ -377,8 +383,27 @@ pub trait View {
     }
 }
 
+/// A write that started a turn.
+#[derive(Debug, Clone)]
+pub struct StartedTurn {
+    /// The write.
+    pub start: Arc<Start>,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The seq of its first item.
+    pub first_seq: u64,
+    /// The time of the commit.
+    pub created_at: Timestamp,
+}
+
 /// A write transaction.
 pub trait Tx: View {
+    /// Offers a write that has started a turn to the backend. A backend that keeps it for [`View::started_turn`] spares
+    /// the turn's later writes from reading its first items; it must forget it when another process may have changed
+    /// the session, and when the session is redacted or erased.
+    fn keep_started_turn(&mut self, pk: SessionPk, turn: StartedTurn) {
+        let _ = (pk, turn);
+    }
     /// Inserts a session; returns its number, the next one of the session's lane.
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure>;
     /// Writes a session's head.

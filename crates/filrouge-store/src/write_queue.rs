@@ -1,15 +1,16 @@
 //! The queue of writes to a durable store. One thread takes the writes from it, applies as many as have collected in
 //! one transaction with one flush, and then answers their callers.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, Write};
 use crate::fair_slots::{FairSlots, Slot, SlotBounds, WorkSize};
+use crate::keyring::{Entropy, OsEntropy};
 use crate::lane::Lane;
 use crate::read::in_session;
 
@@ -78,6 +79,7 @@ pub struct WriteQueue {
     /// `None` once the queue is closed, and for a store that is only read.
     sender: Mutex<Option<mpsc::Sender<Request>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    entropy: Arc<dyn Entropy>,
     slots: FairSlots,
 }
 
@@ -104,7 +106,10 @@ impl WriteQueue {
     ///
     /// # Errors
     /// `store_unavailable` if the thread cannot be started.
-    pub fn start(work: impl FnOnce(Requests) + Send + 'static) -> Result<Self, Failure> {
+    pub fn start(
+        entropy: Arc<dyn Entropy>,
+        work: impl FnOnce(Requests) + Send + 'static,
+    ) -> Result<Self, Failure> {
         let (sender, requests) = mpsc::channel(QUEUE_MAX);
         let thread = std::thread::Builder::new().name("filrouge-writer".to_owned());
         let thread = thread.spawn(move || work(requests));
@@ -112,6 +117,7 @@ impl WriteQueue {
         Ok(Self {
             sender: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
+            entropy,
             slots: slots(),
         })
     }
@@ -122,6 +128,7 @@ impl WriteQueue {
         Self {
             sender: Mutex::new(None),
             thread: Mutex::new(None),
+            entropy: Arc::new(OsEntropy),
             slots: slots(),
         }
     }
@@ -136,6 +143,9 @@ impl WriteQueue {
     /// # Errors
     /// The refusals of the rules, and failures of the store.
     pub async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+        if let Write::Close(close) = &command.write {
+            close.pack(self.entropy.as_ref())?;
+        }
         let (reply, answer) = oneshot::channel();
         let caller = command.scope.caller();
         let slot = self.slots.acquire(&caller, WorkSize::Small).await;
@@ -231,7 +241,7 @@ mod tests {
     use tokio::task::{JoinSet, yield_now};
 
     use super::*;
-    use crate::command::{PutNote, Scope, Viewer, Write};
+    use crate::command::{PutNote, Scope, Viewer};
 
     fn write_of(name: &str) -> Command {
         let identity = IdentityId::new(name).unwrap();
@@ -257,7 +267,7 @@ mod tests {
                 request.answer(Ok(Outcome::Note(true)));
             }
         };
-        let queue = Arc::new(WriteQueue::start(work).unwrap());
+        let queue = Arc::new(WriteQueue::start(Arc::new(OsEntropy), work).unwrap());
         let mut tasks = JoinSet::new();
         let mut write = |name: &'static str| {
             let queue = queue.clone();

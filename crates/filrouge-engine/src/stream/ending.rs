@@ -1,7 +1,7 @@
 //! Ends a recording. The last write depends on the end of the stream: it contains the answer, the calls that wait for
 //! results, or the drafted text and the error.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Close, Ending, Interrupt, Outcome, Write};
@@ -318,6 +318,7 @@ impl Recording {
             metadata: None,
             fingerprint: self.core.keyed_fingerprint(body),
             stream,
+            packed: OnceLock::new(),
         })
     }
 

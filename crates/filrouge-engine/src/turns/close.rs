@@ -1,6 +1,6 @@
 //! Ends turns: finalize, fail, cancel (DESIGN §4.3, §4.4).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Close, Ending, Scope, Write};
@@ -59,6 +59,7 @@ impl Turns {
                 fallback: request.answer_translated_is_fallback,
             },
             metadata: request.metadata,
+            packed: OnceLock::new(),
         };
         let turn = self.write_close(scope, close, &masked).await?;
         self.count_omissions(&omissions, turn.replayed);
@@ -141,6 +142,7 @@ impl Turns {
             metadata: None,
             fingerprint: self.keyed_fingerprint(body_fingerprint),
             stream: None,
+            packed: OnceLock::new(),
         };
         self.write_close(scope, close, &masked).await
     }

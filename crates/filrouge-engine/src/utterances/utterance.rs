@@ -1,6 +1,6 @@
 //! Utterances: an utterance is the text of one speaker, recorded as a draft while it grows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{
@@ -342,6 +342,7 @@ impl Utterance {
                 .core
                 .keyed_fingerprint(fingerprint(&[b"utterance", &self.stream.0])),
             stream: Some(self.stream),
+            packed: OnceLock::new(),
         };
         self.core
             .write_turn(scope, Write::Close(Arc::new(close)), &masked)

@@ -20,8 +20,17 @@ fn require_decoded<T>(row: Option<T>) -> Result<T, Failure> {
 }
 
 pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
+    if rows
+        .in_cache(|cache| cache.has_no_draft(pk, place).then_some(()))
+        .is_some()
+    {
+        return Ok(None);
+    }
     let sql = "SELECT turn, data FROM draft WHERE turn = ?1";
     let found = rows.query_optional(sql, [turn_row_id(pk, place)], read)?;
+    if found.is_none() {
+        rows.update_cache(|cache| cache.set_without_draft(pk, Some(place)));
+    }
     found.map(|(_, row)| require_decoded(row)).transpose()
 }
 

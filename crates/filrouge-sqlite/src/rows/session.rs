@@ -88,7 +88,7 @@ pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Fai
             row.erased.map(|e| e.encode()),
         ],
     )?;
-    Ok(rows.0.last_insert_rowid().unsigned_abs())
+    Ok(rows.conn.last_insert_rowid().unsigned_abs())
 }
 
 /// Writes all columns of a session's row that can change.

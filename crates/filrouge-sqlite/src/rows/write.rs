@@ -3,7 +3,7 @@
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow,
-    TurnRow, Tx, item_key, request_key,
+    StartedTurn, StoredSession, TurnRow, Tx, item_key, request_key,
 };
 use filrouge_types::{Failure, ItemId, RequestId};
 use rusqlite::params;
@@ -11,18 +11,32 @@ use rusqlite::params;
 use super::{Rows, checkpoint, draft, event, note, open_since, session, sql_int, turn_row_id};
 
 impl Tx for Rows<'_> {
+    fn keep_started_turn(&mut self, pk: SessionPk, turn: StartedTurn) {
+        self.update_cache(|cache| cache.keep_started_turn(pk, turn));
+    }
+
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        session::insert(self, row)
+        let pk = session::insert(self, row)?;
+        self.update_cache(|cache| {
+            cache.add_session(&StoredSession {
+                pk,
+                row: row.clone(),
+                head: None,
+            });
+        });
+        Ok(pk)
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
         let sql = "INSERT INTO head (pk, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+        self.update_cache(|cache| cache.put_head(pk, head));
         self.execute(sql, params![sql_int(pk), head.encode()])
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
         let id = turn_row_id(pk, row.place());
+        self.update_cache(|cache| cache.put_turn(pk, row));
         self.execute(
             sql,
             params![id, row.turn_id.as_bytes(), open_since(row), row.encode()],
@@ -31,6 +45,7 @@ impl Tx for Rows<'_> {
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
+        self.update_cache(|cache| cache.put_turn(pk, row));
         self.execute(
             sql,
             params![turn_row_id(pk, row.place()), open_since(row), row.encode()],
@@ -38,11 +53,12 @@ impl Tx for Rows<'_> {
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.update_cache(|cache| cache.put_record(pk, row));
         self.execute(
             "INSERT INTO record (head, body) VALUES (?1, ?2)",
             params![row.head, row.body],
         )?;
-        let id = self.0.last_insert_rowid();
+        let id = self.conn.last_insert_rowid();
         let sql = "INSERT INTO record_key (session_pk, first_seq, count, record_id) VALUES (?1, ?2, ?3, ?4)";
         self.execute(
             sql,
@@ -51,6 +67,7 @@ impl Tx for Rows<'_> {
     }
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.update_cache(|cache| cache.remove_session(pk));
         let sql = "UPDATE record SET head = ?3, body = ?4 WHERE id =
              (SELECT record_id FROM record_key WHERE session_pk = ?1 AND first_seq = ?2)";
         self.execute(
@@ -73,10 +90,17 @@ impl Tx for Rows<'_> {
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        self.update_cache(|cache| cache.update_session(pk, row));
         session::update(self, pk, row)
     }
 
     fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        if self
+            .cache
+            .is_some_and(|cache| cache.borrow_mut().add_agent(pk, agent))
+        {
+            return Ok(());
+        }
         let sql = "INSERT OR IGNORE INTO session_agent (agent, session_pk) VALUES (?1, ?2)";
         self.execute(sql, params![agent, sql_int(pk)])
     }
@@ -98,6 +122,7 @@ impl Tx for Rows<'_> {
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+        self.update_cache(|cache| cache.set_without_draft(pk, None));
         draft::put(self, pk, row)
     }
 
@@ -119,6 +144,7 @@ impl Tx for Rows<'_> {
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        self.update_cache(|cache| cache.remove_session(pk));
         let by_session = [
             "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = ?1)",
             "DELETE FROM record_key WHERE session_pk = ?1",
@@ -143,6 +169,7 @@ impl Tx for Rows<'_> {
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
         let sql = "INSERT INTO commit_log (commit_no, data) VALUES (?1, ?2)";
+        self.update_cache(|cache| cache.newest_log = Some(row.clone()));
         self.execute(sql, params![sql_int(row.commit_no), row.encode()])
     }
 }

@@ -1,8 +1,8 @@
 //! Test fixtures: a ledger, its clock and keys, and shorthands for writes.
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, FixedClock, IdentityId, Item, ItemBody, ItemId, JsonText, RawJson,
@@ -202,6 +202,7 @@ pub fn close(session: &str, turn: TurnId, ending: Ending, fingerprint: [u8; 16])
         metadata: None,
         fingerprint,
         stream: None,
+        packed: OnceLock::new(),
     }
 }
 

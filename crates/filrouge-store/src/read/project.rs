@@ -88,15 +88,22 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Like [`Self::project`], for a turn that this transaction has just written. `new_batch` contains the turn's
-    /// newest items, so that they are not read back.
+    /// newest items, so that they are not read back; the backend may have kept the first ones.
     pub(crate) fn project_with_new_batch(
         &self,
         session: &VerifiedSession,
         row: &TurnRow,
         new_batch: NewBatch<'_>,
     ) -> Result<Turn, Failure> {
+        let started = self.view.started_turn(session.pk, row.first_seq);
+        let first_batch = started.as_deref().map(|turn| NewBatch {
+            batch: &turn.start.batch,
+            turn_id: turn.turn_id,
+            first_seq: turn.first_seq,
+            created_at: turn.created_at,
+        });
         let mut cache = ItemCache::new(self, session);
-        cache.new_batch = Some(new_batch);
+        cache.new_batches = [first_batch, Some(new_batch)];
         let newer = self.next_version(session, row)?;
         let turn = cache.project(row, newer.map(|n| n.turn_id))?;
         // A damaged store may fail to return what was written; the next read reports that failure.
@@ -194,7 +201,7 @@ type Entries = Vec<(Item, Vec<Event>)>;
 struct ItemCache<'a, 'b, V: ?Sized> {
     snapshot: &'a VerifiedSnapshot<'b, V>,
     session: &'a VerifiedSession,
-    new_batch: Option<NewBatch<'a>>,
+    new_batches: [Option<NewBatch<'a>>; 2],
     runs: Vec<Entries>,
     /// The index of the run in which the last lookup succeeded. The next lookup starts at this run, because turns are
     /// projected in order.
@@ -209,7 +216,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         Self {
             snapshot,
             session,
-            new_batch: None,
+            new_batches: [None; 2],
             runs: Vec::new(),
             recent: 0,
             bytes: 0,
@@ -345,15 +352,14 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
 
     /// Reads the items of the record that contains this seq.
     fn read_record(&mut self, seq: u64) -> Result<Entries, Failure> {
-        if let Some(new_batch) = &self.new_batch
-            && let Some(index) = seq.checked_sub(new_batch.first_seq)
-            && let Some(entry) = new_batch.batch.written_item(
-                usize::try_from(index).unwrap_or(usize::MAX),
-                seq,
-                new_batch.turn_id,
-                new_batch.created_at,
-            )
-        {
+        let written = |new_batch: &NewBatch<'_>| {
+            let index = usize::try_from(seq.checked_sub(new_batch.first_seq)?).ok()?;
+            let (turn_id, created_at) = (new_batch.turn_id, new_batch.created_at);
+            new_batch
+                .batch
+                .written_item(index, seq, turn_id, created_at)
+        };
+        if let Some(entry) = self.new_batches.iter().flatten().find_map(written) {
             return Ok(vec![entry]);
         }
         let rows = self.snapshot.view.records(self.session.pk, seq, 1)?;

@@ -82,7 +82,7 @@ pub struct Batch {
 }
 
 /// One item, with the turn events that it records.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// The item.
     pub item: ItemBody,

@@ -12,14 +12,15 @@ use super::writing::{
 use super::{draft, lease};
 
 use crate::command::{Close, Ending, Outcome};
+use crate::keyring::Entropy;
 use crate::read::{VerifiedSession, merge_metadata};
-use crate::record::{Batch, CloseEvent, Entry, Event};
+use crate::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use crate::rows::{TurnRow, Tx};
 
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<Outcome, Failure> {
     let (mut session, mut row) = w.turn(&close.session_id, &close.turn_id)?;
     if let Some(request) = &close.request_id {
-        let start = w.snapshot().start_of(&session, &row)?;
+        let start = start_of(w, &session, &row)?;
         if start.request_id != *request {
             return Err(Failure::new(
                 ErrorCode::TurnMismatch,
@@ -78,7 +79,10 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
         }
     };
     let entries = draft::without_used_item_ids(w, &session, entries)?;
-    let batch = Batch::pack(entries, w.ctx.entropy)?;
+    let batch = match close.packed.get() {
+        Some(batch) if *batch.entries() == entries => batch.clone(),
+        _ => Batch::pack(entries, w.ctx.entropy)?,
+    };
     check_not_empty(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {
         check_unique_ids(&batch)?;
@@ -99,6 +103,52 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
         .snapshot()
         .project_with_new_batch(&session, &row, new_batch)?;
     Ok(Outcome::Turn(Box::new(turn), written))
+}
+
+/// The start event of a turn. If it was kept, its fingerprint is that of the request, not the stored one.
+fn start_of<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
+    row: &TurnRow,
+) -> Result<StartEvent, Failure> {
+    match w.tx.started_turn(session.pk, row.first_seq) {
+        Some(kept) => Ok(kept.start.event.clone()),
+        None => w.snapshot().start_of(session, row),
+    }
+}
+
+impl Close {
+    /// Packs the items that the turn most likely ends with, so that the transaction, for which other writes wait, does
+    /// not have to: those of a turn without a draft and without items that affect its ending.
+    ///
+    /// # Errors
+    /// As [`Batch::pack`].
+    pub(crate) fn pack(&self, entropy: &dyn Entropy) -> Result<(), Failure> {
+        let (entries, status) = match &self.ending {
+            Ending::Finalize {
+                neutral,
+                translated,
+                ..
+            } => {
+                let answers = [neutral, translated]
+                    .into_iter()
+                    .zip([Variant::Neutral, Variant::Translated]);
+                let given = answers.filter_map(|(text, variant)| Some((text.as_ref()?, variant)));
+                let items = given.map(|(text, variant)| final_item(text, variant).into());
+                (items.collect(), TurnStatus::Finalized)
+            }
+            Ending::Recorded(entries) => (entries.clone(), TurnStatus::Finalized),
+            Ending::Fail(entries) => (entries.clone(), TurnStatus::Failed),
+            Ending::Cancel(entries) => (entries.clone(), TurnStatus::Cancelled),
+        };
+        let batch = Batch::pack(
+            with_close_event(entries, status, false, self, None),
+            entropy,
+        )?;
+        // A write that is sent again is packed already.
+        self.packed.set(batch).ok();
+        Ok(())
+    }
 }
 
 /// Handles a close of a turn that has ended: returns the turn if the request is a replay, otherwise refuses it.
@@ -177,11 +227,7 @@ fn recorded_entries<T: Tx>(
     entries: &[Entry],
 ) -> Result<Vec<Entry>, Failure> {
     let mut entries = entries.to_vec();
-    let wants_translation = w
-        .snapshot()
-        .start_of(session, row)?
-        .application
-        .wants_translation()
+    let wants_translation = start_of(w, session, row)?.application.wants_translation()
         && row.finals[Variant::Translated.slot()] == 0;
     let answer = entries.iter().rfind(|e| e.item.channel == Channel::Final);
     let copy = answer
@@ -263,10 +309,7 @@ impl GivenAnswers<'_> {
                 .with_hint("finalize without an answer to promote it"));
             }
         }
-        let wants_translation = snapshot
-            .start_of(session, row)?
-            .application
-            .wants_translation()
+        let wants_translation = start_of(w, session, row)?.application.wants_translation()
             || self.fallback == Some(true);
         let [neutral, translated] = stored_texts;
         let answer = self.neutral.cloned().or(neutral);

@@ -1,6 +1,8 @@
 //! Starts a turn. The same command records a complete turn, replaces a turn, and reopens an interrupted one (DESIGN
 //! §4.1, §4.6).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, RawJson, Role, Turn, TurnStatus};
 
 use super::lease;
@@ -11,9 +13,12 @@ use super::writing::{
 use crate::command::{ConcurrentTurns, Outcome, Start, WrittenRange};
 use crate::read::{ALL_PLACES, VerifiedSession, session_conflict};
 use crate::record::{Batch, Entry, Event};
-use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
+use crate::rows::{ORDINAL_MAX, StartedTurn, TurnRow, Tx, VERSION_MAX};
 
-pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    start: &Arc<Start>,
+) -> Result<Outcome, Failure> {
     let id = &start.session.session_id;
     let turn_id = w
         .ctx
@@ -69,6 +74,15 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
     }
     let row = row.sealed(w.ctx.keyring, session.pk);
     w.tx.insert_turn(session.pk, &row)?;
+    if row.status == TurnStatus::Open {
+        let turn = StartedTurn {
+            start: start.clone(),
+            turn_id,
+            first_seq: first,
+            created_at: w.ctx.now,
+        };
+        w.tx.keep_started_turn(session.pk, turn);
+    }
     session.head.turn_count = session.head.turn_count.max(ordinal);
     session.head.turn_rows += 1;
     session.head.updated_at = w.ctx.now;

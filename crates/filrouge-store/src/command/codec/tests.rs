@@ -1,6 +1,6 @@
 //! Commands round-trip; truncated, extended and arbitrary bytes are refused without a panic.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use filrouge_types::{
@@ -170,6 +170,7 @@ fn a_close() -> impl Strategy<Value = Write> {
             metadata: Some(metadata),
             fingerprint: [4; 16],
             stream: None,
+            packed: OnceLock::new(),
         }))
     })
 }
