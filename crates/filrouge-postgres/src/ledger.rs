@@ -37,7 +37,7 @@ const RESERVED_CONNECTIONS: u32 = 1;
 const WRITERS: usize = 2;
 
 /// The number of the writer that writes a lane.
-fn writer_of(lane: Lane, lanes: Lanes) -> usize {
+pub(crate) fn writer_of(lane: Lane, lanes: Lanes) -> usize {
     lane.index() % WRITERS.min(lanes.count().into())
 }
 
@@ -144,6 +144,16 @@ impl PostgresLedger {
         })
     }
 
+    /// The number of the writer for a write to `lane`. While other servers write too, the first writer takes the writes of
+    /// all lanes: the larger a group, the more lanes each transaction shares its round trips and its flush among, and
+    /// the fewer transactions compete for lanes. The nodes of a distributed store do not share flushes.
+    fn writer_for(&self, lane: Lane) -> usize {
+        if self.store_state.is_contended() && !self.connector.is_distributed() {
+            return 0;
+        }
+        writer_of(lane, self.lanes())
+    }
+
     /// The store's clock: that of the database server, unless the options contain another one.
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
@@ -218,13 +228,11 @@ fn new_writer(
     driver: Driver,
     number: usize,
 ) -> Writer {
-    let lanes = store.store_state.log.lanes();
-    let writers = lanes.iter().map(|lane| writer_of(lane, lanes));
     Writer {
         driver,
         connector,
         connection: None,
-        own_lanes: writers.filter(|writer| *writer == number).count(),
+        number,
         nodes: store.owners.clone().map(Nodes::new),
         unannounced: None,
         store_state: store.store_state.clone(),
@@ -291,7 +299,7 @@ fn start_watch(
 impl Ledger for PostgresLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let lanes = self.lanes();
-        let queue = &self.writes[writer_of(command.lane(lanes), lanes)];
+        let queue = &self.writes[self.writer_for(command.lane(lanes))];
         Ok(CommittedWrite {
             outcome: queue.write(command).await?,
             durability: self.durability,

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::verify::VerifiedLog;
@@ -10,6 +11,9 @@ use filrouge_types::{ErrorCode, Failure};
 
 use crate::migrate::{self, SCHEMA_VERSION};
 use crate::vacuum::Erasure;
+
+/// How long a lane that was found locked shows that other servers write too.
+const CONTENTION: Duration = Duration::from_secs(1);
 
 /// What this process knows about the store. Its readers, its writers and its watch share it.
 pub(crate) struct StoreState {
@@ -21,6 +25,8 @@ pub(crate) struct StoreState {
     outdated: Mutex<Option<Failure>>,
     /// Whether the watch polls because it cannot receive notifications.
     polling: AtomicBool,
+    /// When a transaction last found a lane that another server had locked.
+    contended_at: Mutex<Option<Instant>>,
     erasure: Arc<Erasure>,
 }
 
@@ -37,8 +43,20 @@ impl StoreState {
             write_refusal: Mutex::default(),
             outdated: Mutex::default(),
             polling: AtomicBool::default(),
+            contended_at: Mutex::default(),
             erasure: Arc::default(),
         }
+    }
+
+    /// Records that a transaction has found a lane that another server had locked.
+    pub(crate) fn record_contention(&self) {
+        *lock(&self.contended_at) = Some(Instant::now());
+    }
+
+    /// Whether other servers write to this store's lanes at present.
+    pub(crate) fn is_contended(&self) -> bool {
+        let contended_at = *lock(&self.contended_at);
+        contended_at.is_some_and(|at| at.elapsed() < CONTENTION)
     }
 
     /// Returns the reason why the newest write failed; `None` if it succeeded.

@@ -18,6 +18,7 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
+use crate::ledger::writer_of;
 use crate::migrate;
 use crate::nodes::{self, Nodes};
 use crate::session::Driver;
@@ -33,8 +34,8 @@ pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
     pub(crate) connection: Option<Connection>,
-    /// The number of lanes that this writer writes.
-    pub(crate) own_lanes: usize,
+    /// The number of this writer among those of its server.
+    pub(crate) number: usize,
     /// The nodes of a distributed store; `None` for every other store.
     pub(crate) nodes: Option<Nodes>,
     /// What other servers are still to be notified of.
@@ -72,7 +73,7 @@ impl RetryState {
 impl Writer {
     /// Serves requests until the queue is closed.
     pub(crate) fn run(mut self, mut requests: Requests) {
-        let mut pending = PendingWrites::new(self.store_state.log.lanes(), self.own_lanes);
+        let mut pending = PendingWrites::new(self.store_state.log.lanes(), self.own_lanes());
         while self.driver.wait(pending.receive(&mut requests)) {
             pending.serve(&mut |group, busy| {
                 if self.nodes.is_some() {
@@ -83,6 +84,19 @@ impl Writer {
             });
             self.announce_commits();
         }
+    }
+
+    /// The number of lanes that this writer may write: all for the first one, and its share for any other.
+    fn own_lanes(&self) -> usize {
+        let lanes = self.store_state.log.lanes();
+        let writers = lanes.iter().map(|lane| writer_of(lane, lanes));
+        let own = writers.filter(|writer| self.number == 0 || *writer == self.number);
+        own.count()
+    }
+
+    /// Whether no other writer of this server ever writes this lane.
+    pub(crate) fn is_only_writer_of(&self, lane: Lane) -> bool {
+        self.number == 0 && writer_of(lane, self.store_state.log.lanes()) == 0
     }
 
     /// Runs a transaction for the writes of one lane of a distributed store: of the lane that is due, or of the first

@@ -44,7 +44,7 @@ impl Writer {
         }
         let tried: BTreeSet<Lane> = group.iter().map(|request| request.lane).collect();
         let prefetch = self.prefetch(group, &tried);
-        let lanes: Vec<i16> = tried.into_iter().map(sql_lane).collect();
+        let lanes: Vec<i16> = tried.iter().copied().map(sql_lane).collect();
         let fetched = self.wait_for_transaction(async |begun| {
             let lock = async {
                 let ((), locked) = try_join!(
@@ -58,6 +58,11 @@ impl Writer {
         });
         let fetched = fetched.map_err(|f| NotCommitted::lost(f, None))?;
         let fetched = fetched.map_err(|e| classify(&e))?.map_err(Aborted::Write)?;
+        // Another writer of this server never locks these lanes.
+        let mut watched = tried.iter().filter(|lane| self.is_only_writer_of(**lane));
+        if watched.any(|lane| !fetched.lanes.contains_key(lane)) {
+            self.store_state.record_contention();
+        }
         if !fetched.lanes.is_empty() {
             return Ok((prefetch, fetched));
         }
