@@ -4,10 +4,12 @@
 use filrouge_store::command::{
     Erase, Erased, Outcome, Redact, Redacted, RedactionTarget, Scope, SessionFilter, Viewer, Write,
 };
-use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp, Turn, TurnId};
+use filrouge_store::rules::redaction_seqs;
+use filrouge_types::{ErrorCode, Failure, IdentityId, Item, SessionId, Timestamp, Turn, TurnId};
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
+use crate::conversation::CONTENTS_MAX;
 use crate::engine::Erasure;
 use crate::requests::RedactTurn;
 use crate::shared::{invalid, unexpected_outcome};
@@ -67,6 +69,36 @@ impl Erasure {
         let turn = redacted.value.turn.ok_or_else(unexpected_outcome)?;
         let replayed = turn.replayed;
         Ok(Written::new(*turn, replayed, redacted.durability))
+    }
+
+    /// The items that [`Self::redact`] would erase, as far as 256 MiB of contents.
+    ///
+    /// # Errors
+    /// As [`Self::redact`], for the target.
+    pub async fn items_to_redact(
+        &self,
+        caller: &Caller,
+        session_id: &SessionId,
+        target: &RedactionTarget,
+    ) -> Result<Vec<Item>, Failure> {
+        let scope = &caller.scope(Permission::Redact)?;
+        let (viewer, id, target) = (scope.clone(), session_id.clone(), target.clone());
+        let items = self
+            .ledger
+            .query_session(scope, session_id, move |snapshot| {
+                let session = snapshot.get(&viewer, &id)?;
+                let seqs = redaction_seqs(snapshot, &viewer, &session, &target)?;
+                let (mut items, mut bytes_left) = (Vec::new(), CONTENTS_MAX);
+                for (first, last) in seqs.ranges() {
+                    match snapshot.items_between(&session, first, last, &mut bytes_left) {
+                        Ok(mut range) => items.append(&mut range),
+                        Err(failure) if failure.code == ErrorCode::LimitExceeded => break,
+                        Err(failure) => return Err(failure),
+                    }
+                }
+                Ok(items)
+            });
+        items.await
     }
 
     /// Erases the contents of a turn, which may be open, or of items; returns the receipt.

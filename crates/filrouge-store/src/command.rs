@@ -1,10 +1,10 @@
 //! The commands that write to a ledger (DESIGN §4).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use filrouge_types::{
-    Checkpoint, IdentityId, JsonText, ProjectId, RawJson, RequestId, SessionId, SessionStatus,
-    TenantId, Timestamp, Turn, TurnId, TurnStatus,
+    Checkpoint, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
+    Turn, TurnId, TurnStatus,
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::draft::{Delta, StreamId};
 use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
 use crate::rows::{HeadLease, SessionRow};
 
+mod close;
 mod codec;
 mod filter;
 mod lease;
@@ -20,6 +21,7 @@ mod outcome;
 mod session;
 mod shared;
 
+pub use close::{Close, Ending};
 pub use lease::{Acquire, FencingToken, LeaseCommand, LeaseRequest, PutCheckpoint};
 pub use outcome::{Outcome, WrittenRange};
 pub use session::{
@@ -242,68 +244,6 @@ pub struct PutDraft {
     pub number: u64,
     /// The new deltas; empty for a heartbeat without text.
     pub deltas: Vec<Delta>,
-}
-
-/// The way a turn ends.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Ending {
-    /// Finalizes the turn with an answer. If no answer is given, the turn's existing final item becomes the answer.
-    Finalize {
-        /// The neutral answer.
-        neutral: Option<JsonText>,
-        /// The translated answer.
-        translated: Option<JsonText>,
-        /// Whether the translated answer is only a copy of the neutral one, according to the caller.
-        fallback: Option<bool>,
-    },
-    /// Fails the turn. The entries are the text shown so far, then the error.
-    Fail(Vec<Entry>),
-    /// Cancels the turn at the user's request. The entries are the text shown so far, then the cancellation.
-    Cancel(Vec<Entry>),
-    /// Interrupts the turn, because the client that sent its stream is gone: its caller may start it again. The entries
-    /// are the text shown so far, then the error.
-    Interrupt(Vec<Entry>),
-    /// Finalizes the turn with the answer of a recorded stream. The entries are the recording's last items, including
-    /// the answer.
-    Recorded(Vec<Entry>),
-}
-
-impl Ending {
-    /// The items that the caller supplies.
-    pub fn entries(&self) -> &[Entry] {
-        match self {
-            Self::Finalize { .. } => &[],
-            Self::Fail(entries)
-            | Self::Cancel(entries)
-            | Self::Interrupt(entries)
-            | Self::Recorded(entries) => entries,
-        }
-    }
-}
-
-/// Ends a turn.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Close {
-    /// The session.
-    pub session_id: SessionId,
-    /// The turn.
-    pub turn_id: TurnId,
-    /// The id of the request that started the turn. If given, it is compared with the stored one.
-    pub request_id: Option<RequestId>,
-    /// The ending.
-    pub ending: Ending,
-    /// Metadata to merge into the turn's metadata. A member replaces the member of the same name.
-    pub metadata: Option<RawJson>,
-    /// The fingerprint of the request's body.
-    #[serde(with = "crate::hex")]
-    pub fingerprint: [u8; 16],
-    /// The recording that ends the turn; its entries replace the draft. `None` if another caller ends the turn: then
-    /// the text of the draft becomes items.
-    #[serde(skip)]
-    pub stream: Option<StreamId>,
-    /// The items that the turn probably ends with, packed before the transaction.
-    #[serde(skip)]
-    pub packed: OnceLock<Batch>,
 }
 
 /// A time after every heartbeat: a value of [`Interrupt::before`] for a caller that knows that the turn is abandoned,

@@ -26,6 +26,7 @@ mod start;
 mod writing;
 
 pub(crate) use redact::redaction_prefix;
+pub use redact::redaction_seqs;
 use writing::ActiveWrite;
 pub(crate) use writing::final_slot;
 pub use writing::{CommitGroup, RuleContext, TURN_ITEMS_MAX};

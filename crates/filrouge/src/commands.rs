@@ -42,6 +42,7 @@ mod models_check;
 mod models_install;
 mod models_list;
 mod redact;
+mod redact_leftovers;
 mod search;
 mod serve;
 mod sessions_list;

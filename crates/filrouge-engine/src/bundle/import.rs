@@ -28,8 +28,8 @@ impl Bundles {
     ///
     /// # Errors
     /// `integrity_error`, with the place, for a broken bundle; `invalid` for a file that is no bundle, and for a bundle
-    /// of another version or another tenant; `session_conflict` when the ledger already has the session, but not all items of the bundle; and the
-    /// ledger's errors.
+    /// of another version or another tenant; `session_conflict` when the ledger already has the session, but not all
+    /// items of the bundle; and the ledger's errors.
     pub async fn import(
         &self,
         caller: &Caller,

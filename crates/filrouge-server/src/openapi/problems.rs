@@ -40,8 +40,8 @@ operation_codes! {
     verifySession: SessionEphemeral;
     recordStream fenced: TurnClosed StreamOpen StreamLost LimitExceeded UnsupportedMediaType;
     getTechnicalStatus: LimitExceeded;
-    startTurn fenced: SessionConflict SessionErased HotUnavailable SessionClosed SessionTerminated TurnBusy TurnOpen TurnRedacted
-        IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
+    startTurn fenced: SessionConflict SessionErased HotUnavailable SessionClosed SessionTerminated TurnBusy TurnOpen
+        TurnRedacted IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
     finalizeTurn fenced: TurnClosed IdempotencyMismatch FinalExists AnswerMissing;
     failTurn fenced: TurnClosed IdempotencyMismatch FinalExists;
     cancelTurn fenced: TurnClosed IdempotencyMismatch FinalExists;

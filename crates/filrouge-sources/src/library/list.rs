@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::filter::Filter;
-use super::{Catalog, Entry, Library, LibraryError, clean, forks, notices};
-use crate::{Changes, Header};
+use super::{Catalog, Entry, Library, LibraryError, clean, notices};
+use crate::{Changes, Header, on_two_threads};
 
 /// The default number of sessions on a page.
 const DEFAULT_LIMIT: usize = 50;
@@ -219,22 +219,24 @@ pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, Librar
 }
 
 /// The agents that wrote messages in these sessions, by session. Sessions whose facts are not cached are left out,
-/// because a list would read them each time.
+/// because a list would read them each time; so are unreadable ones.
 fn agents_of<'a>(library: &Library, page: &[&'a Entry]) -> HashMap<&'a str, Vec<String>> {
-    let cached = page.iter().copied().filter(|e| library.caches(e));
-    let (readable, _) = forks::read_facts(library, &cached.collect::<Vec<_>>());
-    let agents = readable.into_iter().map(|session| {
-        let Facts {
-            certain_originals,
-            maybe_copied,
-            ..
-        } = &*session.facts;
-        let tallies = [certain_originals, maybe_copied].into_iter();
-        let names: BTreeSet<&String> = tallies.flat_map(|t| t.sums.agents.keys()).collect();
-        let names = names.into_iter().cloned().collect();
-        (&*session.entry.header.id, names)
+    let entries = page.iter().copied();
+    let cached: Vec<&'a Entry> = entries.filter(|e| library.caches(e)).collect();
+    let names = on_two_threads(&cached, 1, |entry| {
+        let facts = library.facts(entry).ok()?;
+        Some(agents(&facts))
     });
-    agents.collect()
+    let named = cached.iter().copied().zip(names);
+    let named = named.filter_map(|(entry, names)| Some((&*entry.header.id, names?)));
+    named.collect()
+}
+
+/// The agents of a session, sorted.
+fn agents(facts: &Facts) -> Vec<String> {
+    let tallies = [&facts.certain_originals, &facts.maybe_copied].into_iter();
+    let names: BTreeSet<&String> = tallies.flat_map(|t| t.sums.agents.keys()).collect();
+    names.into_iter().cloned().collect()
 }
 
 /// The number of sessions on a page; refuses a request for too many.

@@ -1,4 +1,5 @@
-//! Ends a turn: finalize, fail or cancel (DESIGN §4.3, §4.4). A recording can also interrupt it. The first ending is final.
+//! Ends a turn: finalize, fail or cancel (DESIGN §4.3, §4.4). A recording can also interrupt it. The first ending is
+//! final.
 
 use filrouge_types::{
     ANSWER_IS_COPY, Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn,

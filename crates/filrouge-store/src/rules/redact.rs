@@ -17,7 +17,7 @@ use crate::read::{Redactions, VerifiedSession, VerifiedSnapshot, turn_not_found}
 use crate::record::{
     Batch, Decoded, Entry, Event, RecordFaultKind, RecordRow, Seqs, erase_contents,
 };
-use crate::rows::{TurnRow, Tx};
+use crate::rows::{TurnRow, Tx, View};
 
 /// The number of records per read.
 const PAGE: usize = 256;
@@ -28,10 +28,7 @@ pub(super) fn apply<T: Tx>(
 ) -> Result<Outcome, Failure> {
     let snapshot = w.snapshot();
     let mut session = snapshot.get(w.scope, &redact.session_id)?;
-    let target = match &redact.target {
-        RedactionTarget::Turn(id) => ResolvedTarget::from_turn(&snapshot, w.scope, &session, id)?,
-        RedactionTarget::Items(seqs) => ResolvedTarget::from_items(&session, seqs)?,
-    };
+    let target = ResolvedTarget::new(&snapshot, w.scope, &session, &redact.target)?;
     let redaction_seq = session.head.last_seq + 1;
     let mut named = NamedItems::default();
     named.scan(&snapshot, w.ctx, &session, &target.seqs, redaction_seq)?;
@@ -66,6 +63,19 @@ pub(super) fn apply<T: Tx>(
     )
 }
 
+/// The seqs of the items that a redaction would erase; of a redacted turn, those of all its items.
+///
+/// # Errors
+/// Those with which a redaction would refuse the target.
+pub fn redaction_seqs<V: View + ?Sized>(
+    snapshot: &VerifiedSnapshot<'_, V>,
+    scope: &Scope,
+    session: &VerifiedSession,
+    target: &RedactionTarget,
+) -> Result<Seqs, Failure> {
+    ResolvedTarget::new(snapshot, scope, session, target).map(|target| target.seqs)
+}
+
 /// The items that a redaction erases.
 struct ResolvedTarget {
     /// The seqs of these items.
@@ -78,13 +88,25 @@ struct ResolvedTarget {
 }
 
 impl ResolvedTarget {
+    fn new<V: View + ?Sized>(
+        snapshot: &VerifiedSnapshot<'_, V>,
+        scope: &Scope,
+        session: &VerifiedSession,
+        target: &RedactionTarget,
+    ) -> Result<Self, Failure> {
+        match target {
+            RedactionTarget::Turn(id) => Self::from_turn(snapshot, scope, session, id),
+            RedactionTarget::Items(seqs) => Self::from_items(session, seqs),
+        }
+    }
+
     /// Targets all versions of a turn: the turn itself, those that it replaced and those that replaced it. Versions
     /// that are already redacted are left out, unless all of them are.
     ///
     /// # Errors
     /// `turn_open` if a version is open, and those of reading the turn.
-    fn from_turn<T: Tx>(
-        snapshot: &VerifiedSnapshot<'_, T>,
+    fn from_turn<V: View + ?Sized>(
+        snapshot: &VerifiedSnapshot<'_, V>,
         scope: &Scope,
         session: &VerifiedSession,
         id: &TurnId,
@@ -141,8 +163,8 @@ impl ResolvedTarget {
 }
 
 /// The seqs of a turn's items, as ranges of first and last seq. Items of other turns may be between the ranges.
-fn item_ranges<T: Tx>(
-    snapshot: &VerifiedSnapshot<'_, T>,
+fn item_ranges<V: View + ?Sized>(
+    snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
     turn: &TurnRow,
 ) -> Result<Vec<(u64, u64)>, Failure> {

@@ -41,7 +41,16 @@ pub(crate) enum AuditFormat {
 pub(crate) struct Erase {
     #[command(flatten)]
     pub(crate) target: EraseTarget,
-    /// Do not ask for confirmation; required when stdin is not a terminal
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Consent {
+    /// Show what would go, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+    /// Do not ask for confirmation; `erase` needs it when stdin is not a terminal
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -50,7 +59,9 @@ pub(crate) struct Erase {
 #[group(required = true, multiple = false)]
 pub(crate) struct EraseTarget {
     /// Erase this session
-    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// The same as ID
+    #[arg(long, value_name = "ID", hide = true)]
     pub(crate) session: Option<String>,
     /// Erase all sessions of this end user
     #[arg(long, value_name = "ID")]
@@ -63,9 +74,15 @@ pub(crate) struct EraseTarget {
 #[derive(Debug, Args)]
 pub(crate) struct Redact {
     /// The session
+    #[arg(value_name = "ID")]
     pub(crate) session: String,
     #[command(flatten)]
     pub(crate) target: RedactTarget,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+    /// Also remove the session's title if it has words of the contents
+    #[arg(long)]
+    pub(crate) with_title: bool,
     /// The reason; recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,

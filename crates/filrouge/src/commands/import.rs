@@ -112,7 +112,9 @@ async fn import(
     if !catalog.unavailable.is_empty() {
         return Err(Usage::new(catalog.unavailable.join("; ")).into());
     }
-    let sessions = parents_first(catalog.entries.iter().collect());
+    // A damaged session is imported once its own record is repaired.
+    let entries = catalog.entries.iter();
+    let sessions = parents_first(entries.filter(|entry| !entry.header.damaged).collect());
     let progress = progress_bar("{bar:40} {pos}/{len} sessions  {msg}");
     progress.set_length(sessions.len() as u64);
     for entry in sessions {

@@ -1,21 +1,26 @@
-//! `filrouge redact SESSION (--turn ID | --seq N|N-M …) --reason TEXT`: erases contents and prints a receipt.
+//! `filrouge redact ID (--turn ID | --seq N|N-M …) --reason TEXT`: erases contents and prints a receipt.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 
 use filrouge_engine::StoreReceipt;
 use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
 use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
-use filrouge_types::{SessionId, TurnId};
+use filrouge_types::{Item, SessionId, TurnId};
 use serde_json::json;
 
+use super::redact_leftovers::Leftovers;
+use super::sessions_show::item_line;
 use crate::cli::Redact;
 use crate::config::Config;
 use crate::exit::{Usage, parse};
-use crate::open::{IfMissing, Index, open, operator, refuse_unverified};
-use crate::output::show;
+use crate::open::{IfMissing, Index, OpenStore, open, operator, refuse_unverified};
+use crate::output::{ask_confirmation, printable, show};
 use crate::team::{rewrite_snapshot_files, snapshot_file_error};
+
+/// The maximum number of items that are shown before a redaction.
+const SHOWN_ITEMS: usize = 50;
 
 pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
     let session: SessionId = parse(&args.session)?;
@@ -28,25 +33,56 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
     };
     refuse_unverified(config)?;
     let opened = open(config, IfMissing::Fail, Index::IfExists).await?;
-    let caller = operator(config);
-    let redacted = opened
-        .engine
-        .erasure
-        .redact(&caller, session.clone(), target, &args.reason)
-        .await;
-    let scope = caller.scope(Permission::Redact)?;
-    let stores = opened.engine.erasure.store_receipts(&scope, &session);
-    let rewritten = match &redacted {
-        Ok(_) => rewrite_snapshot_files(config, &opened, &session).await,
-        Err(_) => Ok(()),
-    };
+    let redacted = redact(config, args, &opened, (session, target)).await;
     opened.close().await;
-    let redacted = redacted?.into_value();
+    redacted
+}
+
+async fn redact(
+    config: &Config,
+    args: &Redact,
+    opened: &OpenStore,
+    (session, target): (SessionId, RedactionTarget),
+) -> anyhow::Result<()> {
+    let (engine, caller) = (&*opened.engine, &operator(config));
+    let erasure = &engine.erasure;
+    let items = erasure.items_to_redact(caller, &session, &target).await?;
+    let mut leftovers = Leftovers::find(engine, caller, &session, &items).await?;
+    if args.consent.dry_run {
+        let seqs: Vec<u64> = items.iter().map(|item| item.seq).collect();
+        let names = leftovers.names();
+        let output =
+            json!({"session_id": session, "dry_run": true, "seqs": seqs, "still_in": names});
+        return show(config.json, &output, |out| write_items(out, &items, &names));
+    }
+    let asks = !args.consent.yes && io::stdin().is_terminal();
+    let no_terminal = "no terminal can ask for confirmation";
+    if asks {
+        write_items(&mut io::stderr().lock(), &items, &leftovers.names())?;
+        let question = format!("Redact these items of session {session} for good?");
+        if !ask_confirmation(&question, &["yes"], no_terminal)? {
+            anyhow::bail!("nothing was redacted");
+        }
+    }
+    let redacted = erasure
+        .redact(caller, session.clone(), target, &args.reason)
+        .await?
+        .into_value();
+    let removes_title = leftovers.title
+        && (args.with_title
+            || (asks && ask_confirmation("Remove the title too?", &["yes"], no_terminal)?));
+    let title_removed = match removes_title {
+        true => leftovers.remove_title(engine, caller, &session).await,
+        false => Ok(()),
+    };
+    let stores = erasure.store_receipts(&caller.scope(Permission::Redact)?, &session);
+    let rewritten = rewrite_snapshot_files(config, opened, &session).await;
+    let names = leftovers.names();
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
     let (seq, at) = (redacted.redaction_seq, redacted.at);
     let output = json!({
         "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
-        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores,
+        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores, "still_in": names,
     });
     show(config.json, &output, |out| {
         let range = |[a, b]: &[u64; 2]| match a == b {
@@ -62,10 +98,39 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
         writeln!(
             out,
             "{outcome}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{stores}"
-        )
+        )?;
+        write_leftovers(out, &names)
     })?;
+    title_removed?;
     rewritten.map_err(|error| snapshot_file_error("redacted in the ledger", error))?;
     Ok(())
+}
+
+/// Writes the items that a redaction erases, and the fields that keep words of them.
+fn write_items(out: &mut impl Write, items: &[Item], leftovers: &[&str]) -> io::Result<()> {
+    for item in items.iter().take(SHOWN_ITEMS) {
+        writeln!(out, "{}", item_line(item))?;
+    }
+    if items.len() > SHOWN_ITEMS {
+        writeln!(out, "… and {} more", items.len() - SHOWN_ITEMS)?;
+    }
+    write_leftovers(out, leftovers)
+}
+
+/// Writes the names of the fields that keep words of the contents.
+fn write_leftovers(out: &mut impl Write, names: &[&str]) -> io::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "some of the words are still in: {}",
+        printable(&names.join(", "))
+    )?;
+    writeln!(
+        out,
+        "--with-title also removes the title, `filrouge erase ID` the whole session"
+    )
 }
 
 /// The stores' parts of a receipt as text: the status of the hot store, and where bytes may remain.

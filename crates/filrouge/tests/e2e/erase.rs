@@ -50,7 +50,17 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     record_turn(&ada, "s", "the-words-of-ada");
     record_turn(&bob, "t", "x");
     // The server keeps running while the command line erases.
-    let receipts = lines(&world.ok(&["erase", "--session", "s", "--yes", "--json"]));
+    let shown = world.json(&["erase", "s", "--dry-run"]);
+    assert_eq!(
+        (&shown["sessions"], &shown["items"], &shown["turns"]),
+        (&json!(1), &json!(2), &json!(1))
+    );
+    assert_eq!(
+        world.json(&["erase", "--all-of-tenant", "--dry-run"])["sessions"],
+        2
+    );
+    assert_eq!(remaining(&world).len(), 2);
+    let receipts = lines(&world.ok(&["erase", "s", "--yes", "--json"]));
     assert_eq!(receipts.len(), 1);
     let receipt = &receipts[0];
     assert_eq!(
@@ -88,6 +98,8 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
         (&["erase", "--identity", "bob"], 2),
         (&["erase", "--all-of-tenant", "--json"], 2),
         (&["erase", "--yes"], 2),
+        (&["erase", "t"], 2),
+        (&["erase", "t", "--dry-run", "--yes"], 2),
         (
             &["erase", "--session", "t", "--identity", "bob", "--yes"],
             2,
@@ -104,7 +116,8 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     }
     let unconfirmed = world.run(&["erase", "--session", "t"]);
     assert!(
-        unconfirmed.stderr.contains("hint: give --yes"),
+        unconfirmed.stderr.contains("t  1 turns, 2 items\n")
+            && unconfirmed.stderr.contains("hint: give --yes"),
         "{unconfirmed:?}"
     );
 }

@@ -263,6 +263,35 @@ fn a_turn_is_redacted_on_the_command_line() {
     world.verify();
 }
 
+#[test]
+fn a_redaction_is_shown_first_and_names_the_fields_that_keep_the_words() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = record_turn(&client, "s", "r1", SECRET);
+    let title = json!({ "title": format!("About {SECRET}"), "metadata": { "by": "me" } });
+    client.patch("/s", &title).wrote(200);
+    let event = json!({ "key": "k", "kind": "noted", "detail": { "said": SECRET } });
+    client.post("/s/events", &event).wrote(201);
+    let id = turn["turn_id"].as_str().unwrap();
+    let redact = ["redact", "s", "--turn", id, "--reason", "x"];
+    let before = client.get_body("/s");
+    let shown = world.json(&[&redact[..], &["--dry-run"]].concat());
+    assert_eq!(shown["seqs"], json!([1, 2, 3]));
+    assert_eq!(shown["still_in"], json!(["title", "detail of event k"]));
+    let text = world.ok(&[&redact[..], &["--dry-run"]].concat());
+    assert!(
+        text.contains("plan") && text.contains("--with-title"),
+        "{text}"
+    );
+    assert_eq!(client.get_body("/s"), before, "a dry run changes nothing");
+    let receipt = world.json(&[&redact[..], &["--with-title", "--yes"]].concat());
+    assert_eq!(receipt["still_in"], json!(["detail of event k"]));
+    assert_eq!(client.get_body("/s")["title"], Value::Null);
+    server.stop();
+    world.verify();
+}
+
 /// A text that [`rewrite`] adds.
 const CHANGED: &str = "changed-in-the-source";
 
