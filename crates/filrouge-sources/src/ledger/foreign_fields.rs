@@ -5,7 +5,9 @@ use filrouge_types::Item;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Changes, Role};
+use crate::object::Object;
+use crate::opencode::changed_files::add_changes;
+use crate::{Role, Tool};
 
 /// The foreign fields of one item.
 #[derive(Debug, Default, Deserialize)]
@@ -56,16 +58,12 @@ impl ForeignFields {
         text(&self.state, "/metadata/sessionId")
     }
 
-    /// The numbers of lines that an edit changed, and the path of the edited file.
-    pub(super) fn changes(&self) -> Option<(Changes, Box<str>)> {
-        let diff = self.state.pointer("/metadata/filediff")?;
-        let count = |name| diff.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let changes = Changes {
-            additions: count("additions"),
-            deletions: count("deletions"),
-            files: 1,
-        };
-        Some((changes, text(diff, "/file")?))
+    /// Adds to a call the changes that the metadata of its state reports.
+    pub(super) fn add_changes(&self, tool: &mut Tool) {
+        let metadata = self.state.get("metadata").map(Value::to_string);
+        if let Ok(metadata) = Object::parse(&metadata.unwrap_or_default()) {
+            add_changes(tool, &metadata);
+        }
     }
 }
 

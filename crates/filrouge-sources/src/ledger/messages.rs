@@ -129,7 +129,7 @@ impl Builder {
             .into_iter()
             .enumerate()
         {
-            self.add_piece(item, index, piece);
+            self.add_piece(item, index, piece, &foreign);
         }
         if let Some(message) = self.messages.last_mut() {
             add_fields(message, item, &foreign, self.version.as_deref());
@@ -205,7 +205,13 @@ impl Builder {
         }
     }
 
-    fn add_piece(&mut self, item: &Item, index: usize, piece: ConvertedPart) {
+    fn add_piece(
+        &mut self,
+        item: &Item,
+        index: usize,
+        piece: ConvertedPart,
+        foreign: &ForeignFields,
+    ) {
         match piece {
             ConvertedPart::Part(kind) => self.add_part(item, index, kind),
             ConvertedPart::Error(error) => {
@@ -213,7 +219,7 @@ impl Builder {
                     message.error = Some(error);
                 }
             }
-            ConvertedPart::Result(result) => self.add_result(item, index, result),
+            ConvertedPart::Result(result) => self.add_result(item, index, result, foreign),
         }
     }
 
@@ -258,7 +264,13 @@ impl Builder {
 
     /// Adds a result to the newest call that has the result's call id and no result yet, or to a call that fits if one
     /// of the ids was redacted. If there is none, the result becomes a part of its own.
-    fn add_result(&mut self, item: &Item, index: usize, result: Box<Tool>) {
+    fn add_result(
+        &mut self,
+        item: &Item,
+        index: usize,
+        mut result: Box<Tool>,
+        foreign: &ForeignFields,
+    ) {
         let calls = self.calls_without_result.get_mut(&result.call_id);
         let call = calls.filter(|_| !item.redacted).and_then(Vec::pop);
         let call = call.or_else(|| self.take_redacted_call(item.redacted));
@@ -266,6 +278,7 @@ impl Builder {
         let part =
             call.and_then(|(message, part)| self.messages.get_mut(message)?.parts.get_mut(part));
         let Some(part) = part else {
+            foreign.add_changes(&mut result);
             return self.add_part(item, index, PartKind::Tool(result));
         };
         part.end = Some(item_time(item));
@@ -277,6 +290,7 @@ impl Builder {
                 result: Some(item.seq),
                 ..*result
             };
+            foreign.add_changes(call);
         }
     }
 

@@ -183,10 +183,6 @@ fn result_part(part: &Part<'_>, foreign: &ForeignFields) -> ConvertedPart {
     tool.title = foreign.title();
     tool.pruned = foreign.pruned();
     tool.child = foreign.child();
-    if let Some((changes, file)) = foreign.changes() {
-        tool.changes = Some(changes);
-        tool.files = vec![file];
-    }
     ConvertedPart::Result(Box::new(tool))
 }
 

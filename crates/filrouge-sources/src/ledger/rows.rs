@@ -1,9 +1,11 @@
 //! Converts the ledger's sessions to headers.
 
 use filrouge_engine::Origin;
-use filrouge_types::{Session, Timestamp};
+use filrouge_types::{RawJson, Session, Timestamp};
 
-use crate::Header;
+use crate::object::Object;
+use crate::opencode::changed_files::session_changes;
+use crate::{Changes, Header};
 
 /// The name of the source and of its only generation.
 pub(super) const NAME: &str = "ledger";
@@ -29,8 +31,19 @@ pub fn header(session: &Session) -> Header {
         created: origin.created.unwrap_or(session.created_at).as_millis(),
         updated: origin.updated.unwrap_or(session.updated_at).as_millis(),
         archived: origin.archived.map(Timestamp::as_millis),
-        changes: None,
+        changes: changes(&session.metadata),
         damaged: false,
         fingerprint: None,
     }
+}
+
+/// The changes in the summary of an imported session.
+fn changes(metadata: &RawJson) -> Option<Changes> {
+    let metadata = Object::parse(metadata.as_str()).ok()?;
+    let session = metadata
+        .field("opencode")
+        .object()?
+        .field("session")
+        .object()?;
+    Some(session_changes(&session.field("summary").object()?))
 }

@@ -5,6 +5,7 @@
 //! OpenCode 1.x; `neutral*.rs` converts it to the neutral form, and `originals.rs` adds the data that only an import
 //! keeps.
 
+pub(crate) mod changed_files;
 mod database;
 mod gathered;
 mod history;

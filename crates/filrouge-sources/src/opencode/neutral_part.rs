@@ -1,11 +1,12 @@
 //! Converts a part's text to a part in the neutral form.
 
+use super::changed_files::add_changes;
 use super::neutral_message::tokens;
 use super::session::{check_own_id, missing_field};
 use super::storage::PartText;
 use crate::object::{Object, Refusal, check_depth};
 use crate::raw::Raw;
-use crate::{Changes, Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
+use crate::{Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
 /// A compaction that starts with a part.
 pub(super) struct StartedCompaction {
@@ -124,10 +125,9 @@ fn read_tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
     let metadata = state.field("metadata").object().unwrap_or_default();
     let from_part = || started_session(&object.field("metadata").object()?);
     let child = started_session(&metadata).or_else(from_part);
-    let (files, changes) = changed_files(&metadata);
     let name: Box<str> = object.text("tool")?.into();
     let time = state.field("time").object();
-    Some(Tool {
+    let mut tool = Tool {
         call_id: object.text("callID")?.into(),
         // Only `task` always starts a session of OpenCode. The ids of other tools can be those of another program.
         child: child.filter(|id| &*name == "task" || id.starts_with("ses_")),
@@ -138,37 +138,16 @@ fn read_tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
         error: optional_text(state, "error")?,
         title: state.text("title").map(Into::into),
         pruned: time.and_then(|time| time.millis("compacted")),
-        changes,
-        files,
+        changes: None,
+        files: Vec::new(),
         result: None,
-    })
+    };
+    add_changes(&mut tool, &metadata);
+    Some(tool)
 }
 
 /// The session that a call's metadata names.
 fn started_session(metadata: &Object<'_>) -> Option<Box<str>> {
     let id = metadata.text("sessionId");
     id.or_else(|| metadata.text("sessionID")).map(Into::into)
-}
-
-/// The files that a tool changed, and the numbers of changed lines. Different tools report them in different fields.
-fn changed_files(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
-    let diffs = match metadata.field("filediff").object() {
-        Some(diff) => vec![diff],
-        None => metadata.field("files").objects().unwrap_or_default(),
-    };
-    if diffs.is_empty() {
-        let path = metadata.text("filepath").map(Into::into);
-        return (path.into_iter().collect(), None);
-    }
-    let mut changes = Changes::default();
-    let mut paths = Vec::new();
-    for diff in diffs {
-        let count = |key| diff.field(key).number().unwrap_or(0);
-        changes.additions = changes.additions.saturating_add(count("additions"));
-        changes.deletions = changes.deletions.saturating_add(count("deletions"));
-        changes.files += 1;
-        let path = diff.text("file").or_else(|| diff.text("filePath"));
-        paths.extend(path.map(Box::from));
-    }
-    (paths, Some(changes))
 }

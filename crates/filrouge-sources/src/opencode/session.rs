@@ -1,9 +1,10 @@
 //! Converts session records to headers.
 
+use super::changed_files::session_changes;
 use super::storage::{NAME, SessionText};
 use crate::files;
 use crate::object::{Object, Refusal, Writer, check_value, refusal_report};
-use crate::{Changes, Header, SkipReason, Skipped};
+use crate::{Header, SkipReason, Skipped};
 
 /// Fields of a session record that are not simply copied to the metadata: they have an equivalent in [`Header`], or
 /// [`remaining_metadata`] converts them.
@@ -45,7 +46,10 @@ fn read_header(session: &SessionText) -> Result<Header, Refusal> {
         created,
         updated: time.millis("updated").unwrap_or(created),
         archived: time.millis("archived"),
-        changes: object.object("summary").ok().flatten().map(|s| changes(&s)),
+        changes: object
+            .field("summary")
+            .object()
+            .map(|s| session_changes(&s)),
         damaged: session.damaged,
         fingerprint: None,
     })
@@ -54,16 +58,6 @@ fn read_header(session: &SessionText) -> Result<Header, Refusal> {
 /// The text that stands for the record of a damaged session with these times.
 pub(super) fn substitute(created: i64, updated: i64) -> String {
     format!(r#"{{"time":{{"created":{created},"updated":{updated}}}}}"#)
-}
-
-/// The changes in a summary object.
-fn changes(summary: &Object<'_>) -> Changes {
-    let count = |key| summary.count(key).unwrap_or(0);
-    Changes {
-        additions: count("additions"),
-        deletions: count("deletions"),
-        files: count("files"),
-    }
 }
 
 /// The metadata of a session: every field of its record that the header does not contain. Of a shared session, only the

@@ -429,6 +429,7 @@ fn an_imported_history_equals_the_original() {
                 h.updated,
                 h.agent.clone(),
                 h.directory.clone(),
+                h.changes,
             )
         };
         assert_eq!(
@@ -450,6 +451,17 @@ fn an_imported_history_equals_the_original() {
                 "{}",
                 header.id
             );
+            let changes = |c: &Conversation| {
+                let parts = c.messages.iter().flat_map(|m| &m.parts);
+                let tools = parts.filter_map(|part| match &part.kind {
+                    PartKind::Tool(tool) if !tool.status.is_open() => {
+                        Some((tool.changes, tool.files.clone()))
+                    }
+                    _ => None,
+                });
+                tools.collect::<Vec<_>>()
+            };
+            assert_eq!(changes(&imported), changes(&original), "{}", header.id);
             let tokens = |c: &Conversation| {
                 c.messages
                     .iter()
