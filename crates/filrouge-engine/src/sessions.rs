@@ -6,7 +6,9 @@ use filrouge_store::command::{
 };
 use filrouge_store::read::SessionPage;
 use filrouge_store::verify::{Finding, VerificationReport};
-use filrouge_types::{ErrorCode, Failure, IdentityId, RawJson, Session, SessionId, TurnId};
+use filrouge_types::{
+    ErrorCode, Failure, IdentityId, RawJson, Session, SessionId, Timestamp, TurnId,
+};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::caller::{Caller, Permission};
@@ -27,6 +29,29 @@ impl Sessions {
         caller: &Caller,
         request: CreateSession,
     ) -> Result<Written<Session>, Failure> {
+        self.create_with_times(caller, request, None).await
+    }
+
+    /// As [`Self::create`], for a session with a past elsewhere: `times` are those of its creation and its last change
+    /// there. If the session exists and has changed there since, it gets the new time of its last change.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn import(
+        &self,
+        caller: &Caller,
+        request: CreateSession,
+        times: [Timestamp; 2],
+    ) -> Result<Written<Session>, Failure> {
+        self.create_with_times(caller, request, Some(times)).await
+    }
+
+    async fn create_with_times(
+        &self,
+        caller: &Caller,
+        request: CreateSession,
+        times: Option<[Timestamp; 2]>,
+    ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
         limits.check_metadata(request.metadata.as_ref(), "metadata")?;
@@ -45,6 +70,7 @@ impl Sessions {
             metadata: self
                 .hash_addresses(&scope.tenant, request.metadata)
                 .unwrap_or_else(|| RawJson::from_checked("{}")),
+            times,
         };
         let stored = self.write(scope, Write::CreateSession(new)).await?;
         match stored.outcome {

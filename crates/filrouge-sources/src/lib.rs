@@ -34,7 +34,7 @@ pub use conversation::{
     ToolStatus,
 };
 pub use filrouge_engine::Tokens;
-pub use import::{ForeignTurn, LoadedSession};
+pub use import::{ForeignTurn, LoadedSession, Unfinished};
 pub use library::{Library, LibraryError};
 pub use on_two_threads::on_two_threads;
 pub use program::{Opened, Program, Surroundings};

@@ -26,7 +26,7 @@ use filrouge_types::{Channel, RawJson, RequestId, Timestamp, TurnStatus};
 use crate::object::Writer;
 use crate::{
     Conversation, ForeignTurn, Header, LoadedSession, Message, Part, PartKind, Role, SkipReason,
-    Skipped,
+    Skipped, Unfinished,
 };
 use items::Items;
 pub(crate) use items::{ItemDraft, latency};
@@ -235,16 +235,23 @@ fn build_turn(
         .flat_map(|m| items.convert_message(m))
         .collect();
     let mut answers: Vec<ItemDraft> = Vec::new();
-    for (index, message) in complete.iter().enumerate() {
+    let mut unfinished = Unfinished {
+        items: Vec::new(),
+        omitted: Vec::new(),
+        skipped: Vec::new(),
+        metadata: turn_metadata(items.program, questions.iter().chain(&others), &[]),
+    };
+    let last_answer = last_answer.map(|at| complete[at]);
+    for message in &others {
+        if records.is_open(message) {
+            items.convert_unfinished(message, answers.len(), &mut unfinished);
+            continue;
+        }
         let mut drafts = items.convert_message(message);
-        if Some(index) == last_answer {
+        if last_answer.is_some_and(|answer| std::ptr::eq(answer, *message)) {
             mark_answer(&mut drafts, has_more, outcome);
         }
         answers.append(&mut drafts);
-    }
-    for message in &open {
-        let detail = format!("message {:?} is not complete", message.id);
-        items.skip(message, None, SkipReason::Incomplete, detail);
     }
     let first = questions.last().or_else(|| others.first())?;
     let request = group.unreadable_question.as_ref().unwrap_or(&first.id);
@@ -265,7 +272,26 @@ fn build_turn(
         created: Timestamp::from_millis(first.created)?,
         ended: ended.and_then(Timestamp::from_millis),
         metadata: turn_metadata(items.program, questions.iter().chain(&complete), &open),
+        unfinished: (!open.is_empty()).then(|| Box::new(unfinished)),
     })
+}
+
+impl Items<'_> {
+    /// Converts a message that is not complete. Its items belong at the position `at` of the turn's items. Reports
+    /// that the message is left out.
+    fn convert_unfinished(&mut self, message: &Message, at: usize, unfinished: &mut Unfinished) {
+        let known = self.skipped.len();
+        let mut drafts = self.convert_message(message);
+        mark_answer(&mut drafts, false, TurnStatus::Cancelled);
+        let items = drafts
+            .into_iter()
+            .map(|draft| (at, draft.finish(self.program)));
+        unfinished.items.extend(items);
+        unfinished.skipped.extend(self.skipped.drain(known..));
+        let detail = format!("message {:?} is not complete", message.id);
+        self.skip(message, None, SkipReason::Incomplete, detail);
+        unfinished.omitted.extend(self.skipped.last().cloned());
+    }
 }
 
 /// Marks the answer of a turn among the items of the turn's last complete message of the agent: its last text gets the

@@ -25,7 +25,8 @@ pub use close::{Close, Ending};
 pub use lease::{Acquire, FencingToken, LeaseCommand, LeaseRequest, PutCheckpoint};
 pub use outcome::{Outcome, WrittenRange};
 pub use session::{
-    CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
+    CloseSession, Erase, Erased, Link, NewEvent, NewSession, Patch, PutNote, SessionPatch,
+    SessionToken,
 };
 
 /// The user on whose behalf a command or query runs.
@@ -108,37 +109,6 @@ impl Scope {
             Viewer::Operator => true,
             Viewer::EndUser(Some(viewer)) => session.identity_id.as_ref() == Some(viewer),
             Viewer::EndUser(None) => session.identity_id.is_none() && session.token == self.token,
-        }
-    }
-}
-
-/// A session to create.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewSession {
-    /// Its id.
-    pub session_id: SessionId,
-    /// The session that started it.
-    pub parent_session_id: Option<SessionId>,
-    /// Its project.
-    pub project_id: Option<ProjectId>,
-    /// Its team.
-    pub team_id: Option<Box<str>>,
-    /// Its title.
-    pub title: Option<Box<str>>,
-    /// The application's data, a JSON object.
-    pub metadata: RawJson,
-}
-
-impl NewSession {
-    /// A session with this id and no other data. The start of a turn creates sessions in this form.
-    pub fn with_id(session_id: SessionId) -> Self {
-        Self {
-            session_id,
-            parent_session_id: None,
-            project_id: None,
-            team_id: None,
-            title: None,
-            metadata: RawJson::from_checked("{}"),
         }
     }
 }

@@ -160,7 +160,12 @@ impl Turns {
                 metadata: None,
             })),
         };
-        let session = NewSession::with_id(session.clone());
+        // The times of a session that does not exist yet.
+        let began = turn.items.first().and_then(|item| item.occurred_at);
+        let session = NewSession {
+            times: began.map(|began| [began; 2]),
+            ..NewSession::with_id(session.clone())
+        };
         let items = self
             .limits()
             .check_items(turn.items.clone(), Author::Engine)?;

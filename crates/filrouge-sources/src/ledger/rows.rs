@@ -10,8 +10,7 @@ use crate::{Changes, Header};
 /// The name of the source and of its only generation.
 pub(super) const NAME: &str = "ledger";
 
-/// A session's header, as [`super::LedgerSource`] lists it. An imported session has the times that its program
-/// recorded.
+/// A session's header, as [`super::LedgerSource`] lists it.
 pub fn header(session: &Session) -> Header {
     let origin = Origin::of(&session.metadata);
     let parent_id = session.parent_session_id.as_ref();
@@ -28,8 +27,8 @@ pub fn header(session: &Session) -> Header {
         title: session.title.clone(),
         agent: origin.agent,
         version: origin.version,
-        created: origin.created.unwrap_or(session.created_at).as_millis(),
-        updated: origin.updated.unwrap_or(session.updated_at).as_millis(),
+        created: session.created_at.as_millis(),
+        updated: session.updated_at.as_millis(),
         archived: origin.archived.map(Timestamp::as_millis),
         changes: changes(&session.metadata),
         damaged: false,

@@ -10,9 +10,7 @@ use filrouge_sources::{
     Conversation, LoadedSession, Message, PartKind, ReadError, Role, Source, TokenRule, ToolStatus,
 };
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::command::RedactionTarget;
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::record::Seqs;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
     FixedClock, IdentityId, RawJson, RequestId, SessionId, SystemClock, TenantId, Timestamp,
@@ -321,39 +319,6 @@ fn items_become_messages_and_parts() {
     assert_eq!(boundary.iter().map(|b| b.at).collect::<Vec<_>>(), [2]);
 }
 
-#[test]
-fn redacted_items_are_not_shown() {
-    let world = World::in_memory();
-    world.create_session(&operator(), "s", None);
-    world.record_turn(&operator(), "s", "r", turn_items());
-    let id: SessionId = "s".parse().unwrap();
-    let seqs = Seqs::from_ranges([(1, 4), (9, 9)]).unwrap();
-    let caller = operator();
-    let redacted =
-        world
-            .engine
-            .erasure
-            .redact(&caller, id, RedactionTarget::Items(seqs), "asked to");
-    world.runtime.block_on(redacted).unwrap();
-    let source = world.source_for(operator());
-    let shown = format!(
-        "{:?} {:?}",
-        source.read("s").unwrap(),
-        source.load("s").unwrap()
-    );
-    for text in ["What is there?", "Let me see.", "a\\nb", "Two files."] {
-        assert!(!shown.contains(text), "{text}");
-    }
-    assert!(shown.contains("[redacted]") && shown.contains("We looked."));
-    let loaded = source.load("s").unwrap();
-    assert!(
-        loaded.turns[0].question[0]
-            .parts
-            .as_str()
-            .contains("[redacted]")
-    );
-}
-
 /// Records a session as `filrouge import` does.
 pub(crate) fn import(world: &World, loaded: &LoadedSession, source: &str) {
     let session = &loaded.session;
@@ -363,7 +328,15 @@ pub(crate) fn import(world: &World, loaded: &LoadedSession, source: &str) {
         "directory": session.directory, "agent": session.agent, "version": session.version,
     }});
     let metadata = merge_objects(&RawJson::write(&origin).unwrap(), &loaded.metadata);
-    world.create_session(&operator(), &session.id, Some(metadata));
+    let request = CreateSession {
+        session_id: Some(session.id.parse().unwrap()),
+        metadata: Some(metadata),
+        ..CreateSession::default()
+    };
+    let times = [session.created, session.updated].map(|ms| Timestamp::from_millis(ms).unwrap());
+    let caller = operator();
+    let created = world.engine.sessions.import(&caller, request, times);
+    world.runtime.block_on(created).unwrap();
     for turn in &loaded.turns {
         let items = turn.question.iter().chain(&turn.items).cloned();
         let request_id: RequestId = turn.request_id.clone();

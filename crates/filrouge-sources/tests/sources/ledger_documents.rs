@@ -82,3 +82,36 @@ fn assert_documents_are_equal(world: &World, ada: &Caller) {
         assert_eq!(exported(true), expected);
     }
 }
+
+#[test]
+fn redacted_items_are_not_shown() {
+    let world = World::in_memory();
+    world.create_session(&operator(), "s", None);
+    world.record_turn(&operator(), "s", "r", turn_items());
+    let id: SessionId = "s".parse().unwrap();
+    let seqs = Seqs::from_ranges([(1, 4), (9, 9)]).unwrap();
+    let caller = operator();
+    let redacted =
+        world
+            .engine
+            .erasure
+            .redact(&caller, id, RedactionTarget::Items(seqs), "asked to");
+    world.runtime.block_on(redacted).unwrap();
+    let source = world.source_for(operator());
+    let shown = format!(
+        "{:?} {:?}",
+        source.read("s").unwrap(),
+        source.load("s").unwrap()
+    );
+    for text in ["What is there?", "Let me see.", "a\\nb", "Two files."] {
+        assert!(!shown.contains(text), "{text}");
+    }
+    assert!(shown.contains("[redacted]") && shown.contains("We looked."));
+    let loaded = source.load("s").unwrap();
+    assert!(
+        loaded.turns[0].question[0]
+            .parts
+            .as_str()
+            .contains("[redacted]")
+    );
+}

@@ -1,6 +1,6 @@
 //! Tests of how each kind of part and message becomes an item.
 
-use filrouge_types::{Channel, ItemBody, RawJson, Role, TurnStatus};
+use filrouge_types::{Channel, ItemBody, RawJson, Role, Timestamp, TurnStatus};
 use serde_json::{Value, json};
 
 use crate::{GeneratedTree, fixture, items, json, read_all};
@@ -356,6 +356,24 @@ fn an_unfinished_answer_is_imported_by_a_later_read() {
         r#"{"opencode":{"messages":["m1","m2"],"incomplete":["m3"]}}"#
     );
     assert_eq!(loaded.skipped[0].reason.as_str(), "incomplete");
+    let hour_later = |millis| Timestamp::from_millis(loaded.session.updated + millis).unwrap();
+    let early = loaded
+        .clone()
+        .with_broken_off_answers(hour_later(3_599_999));
+    assert_eq!(early, loaded);
+    let broken_off = loaded
+        .clone()
+        .with_broken_off_answers(hour_later(3_600_000));
+    let turn = &broken_off.turns[0];
+    assert_eq!(turn.outcome, TurnStatus::Interrupted);
+    let last = turn.items.last().unwrap();
+    assert_eq!(last.channel.as_str(), "partial");
+    assert!(last.parts.as_str().contains("still grow"));
+    assert_eq!(
+        turn.metadata.as_str(),
+        r#"{"opencode":{"messages":["m1","m2","m3"]}}"#
+    );
+    assert!(broken_off.skipped.is_empty());
 
     tree.answer(
         "m3",

@@ -12,6 +12,42 @@ use crate::keyring::MAC_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionToken(#[serde(with = "crate::hex")] pub [u8; MAC_BYTES]);
 
+/// A session to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewSession {
+    /// Its id.
+    pub session_id: SessionId,
+    /// The session that started it.
+    pub parent_session_id: Option<SessionId>,
+    /// Its project.
+    pub project_id: Option<ProjectId>,
+    /// Its team.
+    pub team_id: Option<Box<str>>,
+    /// Its title.
+    pub title: Option<Box<str>>,
+    /// The application's data, a JSON object.
+    pub metadata: RawJson,
+    /// The times of its creation and of its last change, if it has a past elsewhere; times in the future become the
+    /// present. `None`: both are the present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<[Timestamp; 2]>,
+}
+
+impl NewSession {
+    /// A session with this id and no other data. The start of a turn creates sessions in this form.
+    pub fn with_id(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            parent_session_id: None,
+            project_id: None,
+            team_id: None,
+            title: None,
+            metadata: RawJson::from_checked("{}"),
+            times: None,
+        }
+    }
+}
+
 /// The changes to a session. A field that is `None` keeps its value; an inner `None` clears it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionPatch {

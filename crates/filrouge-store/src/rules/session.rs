@@ -13,14 +13,19 @@ use crate::read::{VerifiedSession, session_conflict};
 use crate::record::{Batch, Entry};
 use crate::rows::{Change, SessionRow, Tx};
 
-/// Creates a session. If the caller may see a session with this id, returns it unchanged; another owner's id is refused
-/// with `session_conflict`.
+/// Creates a session. If the caller may see a session with this id, returns it unchanged, or with the later time of the
+/// last change that [`NewSession::times`] gives; another owner's id is refused with `session_conflict`.
 pub(super) fn create<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     new: &NewSession,
 ) -> Result<Outcome, Failure> {
-    if let Some(existing) = w.snapshot().find_any(w.scope, &new.session_id)? {
+    if let Some(mut existing) = w.snapshot().find_any(w.scope, &new.session_id)? {
         return if w.scope.can_see(&existing.row) {
+            let updated = new.times.map(|[_, updated]| updated.min(w.ctx.now));
+            if let Some(updated) = updated.filter(|at| *at > existing.head.updated_at) {
+                existing.head.updated_at = updated;
+                existing = put_changed_head(w, existing, (0, 0), Change::Patched)?;
+            }
             let session = Box::new(existing.row.with_head(&existing.head));
             Ok(Outcome::Session {
                 session,

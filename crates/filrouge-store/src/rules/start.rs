@@ -85,7 +85,10 @@ pub(super) fn apply<T: Tx>(
     }
     session.head.turn_count = session.head.turn_count.max(ordinal);
     session.head.turn_rows += 1;
-    session.head.updated_at = w.ctx.now;
+    // A turn with a past elsewhere leaves the session's times as they are there.
+    if start.session.times.is_none() {
+        session.head.updated_at = w.ctx.now;
+    }
     let session = put_head(w, session, (first, last + 1 - first), is_created)?;
     let new_batch = new_batch(w.ctx, &start.batch, turn_id, first);
     let turn = w

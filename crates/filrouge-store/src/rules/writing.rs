@@ -159,6 +159,9 @@ pub(super) fn insert_session<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     new: &NewSession,
 ) -> Result<VerifiedSession, Failure> {
+    let now = w.ctx.now;
+    let times = new.times.map(|times| times.map(|at| at.min(now)));
+    let [created_at, updated_at] = times.unwrap_or([now; 2]);
     let row = SessionRow {
         tenant_id: w.scope.tenant.clone(),
         session_id: new.session_id.clone(),
@@ -170,7 +173,7 @@ pub(super) fn insert_session<T: Tx>(
         status: filrouge_types::SessionStatus::Active,
         state: None,
         metadata: new.metadata.clone(),
-        created_at: w.ctx.now,
+        created_at,
         token: w
             .scope
             .token
@@ -184,7 +187,7 @@ pub(super) fn insert_session<T: Tx>(
             "the store has run out of session numbers",
         ));
     }
-    let head = HeadRow::empty(row.fingerprint(), w.ctx.now);
+    let head = HeadRow::empty(row.fingerprint(), updated_at);
     let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);
     Ok(VerifiedSession {
         pk,

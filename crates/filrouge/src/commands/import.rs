@@ -9,7 +9,9 @@ use filrouge_sources::library::Entry;
 use filrouge_sources::{
     ForeignTurn, Library, LoadedSession, Program, ReadError, Skipped, count_by_reason,
 };
-use filrouge_types::{Failure, ProjectId, RawJson, RequestId, SessionId, Timestamp, merge_objects};
+use filrouge_types::{
+    Clock, Failure, ProjectId, RawJson, RequestId, SessionId, SystemClock, Timestamp, merge_objects,
+};
 use serde::Serialize;
 
 use crate::config::{Config, SourceName, sources::open};
@@ -127,6 +129,7 @@ async fn import(
             Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
             Err(error @ ReadError::Unavailable(_)) => return Err(error.into()),
             Ok(loaded) => {
+                let loaded = loaded.with_broken_off_answers(SystemClock.now());
                 let id = SessionId::new(&*loaded.session.id)?;
                 summary.skipped.extend_from_slice(&loaded.skipped);
                 if import_session(engine, caller, &id, &loaded, summary).await? {
@@ -188,7 +191,13 @@ async fn import_session(
         parent_session_id: parent.and_then(|id| SessionId::new(id).ok()),
         metadata: Some(metadata_with_origin(loaded)?),
     };
-    match engine.sessions.create(caller, request).await {
+    let times = [session.created, session.updated].map(Timestamp::from_millis);
+    let [created, updated] = times.map(|time| time.unwrap_or(Timestamp::from_micros(0)));
+    match engine
+        .sessions
+        .import(caller, request, [created, updated])
+        .await
+    {
         Ok(session) => {
             summary.sessions += 1;
             summary.sessions_added += u64::from(!session.replayed);
