@@ -191,6 +191,7 @@ fn add_search(app: &App, registry: &mut Registry) {
         ConstCounter "search_index_unreadable" "Sessions that could not be read for the search index" = counts.unreadable;
         ConstCounter "search_index_forgotten" "Redactions and erasures by others that the search index applied afterwards" = counts.forgotten;
         ConstCounter "search_index_stale" "Messages and titles that the search index names and no record of the ledger confirms; searches leave them out" = counts.stale;
+        ConstCounter "search_index_damaged" "Damages of the search index: sessions with other documents than it was given, or the index itself" = counts.damaged;
         ConstCounter "search_index_errors" "Steps of the search index that failed" = counts.failed;
     }
 }

@@ -6,6 +6,7 @@ mod blocks;
 mod bodies;
 mod builder;
 mod candidates;
+mod connections;
 mod counts;
 mod document_cache;
 mod documents;
@@ -18,6 +19,7 @@ mod literal;
 mod log;
 mod postings;
 mod rows;
+mod seals;
 mod segments;
 mod spellings;
 mod terms;
@@ -27,12 +29,14 @@ mod vocabulary;
 mod words;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use filrouge_store::text_index::{
-    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
-    IndexVersion, IndexedDocument, IndexedSession, SessionSelection, TextIndex,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexKey, IndexScope, IndexState,
+    IndexStatus, IndexUpdate, IndexVersion, IndexedDocument, IndexedSession, SessionSelection,
+    TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
@@ -52,6 +56,10 @@ pub struct SqliteIndex {
     path: PathBuf,
     /// The open file.
     file: RwLock<Arc<IndexFile>>,
+    /// The key of the seals, if there is one.
+    key: Option<IndexKey>,
+    /// [`TextIndex::damaged`].
+    damaged: AtomicU64,
 }
 
 impl SqliteIndex {
@@ -66,6 +74,8 @@ impl SqliteIndex {
         let index = Self {
             path,
             file: RwLock::new(Arc::new(file)),
+            key: None,
+            damaged: AtomicU64::default(),
         };
         if index.read(|_, conn| forget::is_due(conn))? {
             // The process that began this removal has already reported to its caller that the removal was unfinished,
@@ -75,6 +85,13 @@ impl SqliteIndex {
             }
         }
         Ok(index)
+    }
+
+    /// Seals what is written with this key, and checks what is read.
+    #[must_use]
+    pub fn with_key(mut self, key: Option<IndexKey>) -> Self {
+        self.key = key;
+        self
     }
 
     /// The path of the file.
@@ -116,13 +133,16 @@ impl SqliteIndex {
         let file = self.current_file()?;
         work(&file).map_err(|error| match error.code {
             ErrorCode::IntegrityError => match self.reopen(Some(file.id())) {
-                Ok(_) => Failure::new(
-                    ErrorCode::StoreUnavailable,
-                    format!(
-                        "the search index was damaged ({}); it is rebuilt",
-                        error.detail
-                    ),
-                ),
+                Ok(_) => {
+                    self.damaged.fetch_add(1, Ordering::Relaxed);
+                    Failure::new(
+                        ErrorCode::StoreUnavailable,
+                        format!(
+                            "the search index was damaged ({}); it is rebuilt",
+                            error.detail
+                        ),
+                    )
+                }
                 Err(failure) => failure,
             },
             _ => error,
@@ -159,16 +179,13 @@ fn read_version(conn: &Connection) -> Result<IndexVersion, Failure> {
 /// Applies updates and, if given, records the position in the change feed that they reach.
 fn apply(
     conn: &Connection,
+    key: Option<&IndexKey>,
     updates: &[IndexUpdate],
     position: Option<&[u8]>,
 ) -> Result<(), Failure> {
-    let mut change = IndexChange::begin(conn)?;
+    let mut change = IndexChange::begin(conn, key)?;
     change.apply(updates)?;
-    change.finish()?;
-    if let Some(position) = position {
-        execute(conn, "UPDATE state SET position = ?1", [position])?;
-    }
-    Ok(())
+    change.finish(position)
 }
 
 /// Deletes all rows except the state and the counters of numbers, so that no number is used again.
@@ -190,7 +207,8 @@ fn delete_all(tx: &Transaction<'_>) -> Result<(), Failure> {
         tx.execute(&format!("DELETE FROM {table}"), [])
             .map_err(failure)?;
     }
-    let sql = "UPDATE state SET position = NULL, forgotten = forgotten + 1, erasing = 1";
+    let sql =
+        "UPDATE state SET position = NULL, seal = NULL, forgotten = forgotten + 1, erasing = 1";
     execute(tx, sql, [])?;
     log::release_pages(tx, 0)
 }
@@ -258,13 +276,13 @@ impl TextIndex for SqliteIndex {
             {
                 return Ok(false);
             }
-            apply(tx, updates, position).map(|()| true)
+            apply(tx, self.key.as_ref(), updates, position).map(|()| true)
         })
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
         self.with_file(|file| {
-            let count = file.write(|tx| forget::forget(tx, realm, key))?;
+            let count = file.write(|tx| forget::forget(tx, self.key.as_ref(), (realm, key)))?;
             file.drop_vocabularies();
             forget::truncate_log(file)?;
             Ok(count)
@@ -302,7 +320,7 @@ impl TextIndex for SqliteIndex {
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        self.read(|_, conn| bodies::each_body(conn, documents, each))
+        self.read(|_, conn| bodies::each_body((conn, self.key.as_ref()), documents, each))
     }
 
     fn tidy(&self) -> Result<bool, Failure> {
@@ -310,8 +328,30 @@ impl TextIndex for SqliteIndex {
             if file.read(forget::is_due)? {
                 forget::truncate_log(file)?;
             }
-            file.write(|tx| Ok(tidy::step(tx)? || log::shrink(tx)?))
+            file.write(|tx| Ok(tidy::step(tx, self.key.as_ref())? || log::shrink(tx)?))
         })
+    }
+
+    fn verify(&self, scope: &IndexScope) -> Result<(), Failure> {
+        let Some(key) = &self.key else {
+            return Ok(());
+        };
+        self.with_file(|file| {
+            let changes = file.changes_by_others()?;
+            let damage = file.read(|conn| seals::check((file, conn), key, scope, changes))?;
+            if damage.count() == 0 {
+                return Ok(());
+            }
+            for (_, session_id) in &damage.sessions {
+                tracing::warn!(%session_id, "the search index has other documents of a session than it was given: the session is read again");
+            }
+            self.damaged.fetch_add(damage.count() as u64, Ordering::Relaxed);
+            file.write(|tx| seals::repair(tx, key, &damage))
+        })
+    }
+
+    fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {

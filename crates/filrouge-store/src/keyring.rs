@@ -9,6 +9,7 @@ use sha2::Sha256;
 
 use crate::command::SessionToken;
 use crate::lane::Lanes;
+use crate::text_index::IndexKey;
 
 /// The id of a key in a keyring.
 pub type KeyId = u32;
@@ -150,7 +151,7 @@ pub struct Keyring {
     /// key with a greater id, so the root key never changes.
     root: KeyId,
     /// The key of the store digest, which has no other use.
-    digest: HmacSha256,
+    digest: SecretNumbers,
 }
 
 impl fmt::Debug for Keyring {
@@ -177,10 +178,35 @@ fn derived_key(secret: &[u8; 32], label: &[u8], store: &[u8]) -> HmacSha256 {
     hmac(&mac.finalize().into_bytes().into())
 }
 
+/// A key that derives pseudorandom numbers.
+#[derive(Clone)]
+pub(crate) struct SecretNumbers(HmacSha256);
+
+impl SecretNumbers {
+    /// The number of `pieces`, concatenated.
+    pub(crate) fn number(&self, pieces: &[&[u8]]) -> u128 {
+        let mut mac = self.0.clone();
+        for piece in pieces {
+            mac.update(piece);
+        }
+        let full = mac.finalize().into_bytes();
+        let mut first_half = [0; 16];
+        first_half.copy_from_slice(&full[..16]);
+        u128::from_be_bytes(first_half)
+    }
+}
+
+/// The secret of the root key, which every keyring has.
+fn root_secret(secrets: &BTreeMap<KeyId, [u8; 32]>, root: KeyId) -> &[u8; 32] {
+    secrets.get(&root).unwrap_or(&[0; 32])
+}
+
 /// The label of the key of the store digest.
 const DIGEST_KEY: &[u8] = b"filrouge digest key 2\0";
 /// The label of the keys of rows.
 const ROW_KEY: &[u8] = b"filrouge store key 2\0";
+/// The label of the keys of search indexes.
+const INDEX_KEY: &[u8] = b"filrouge index key 1\0";
 
 impl Keyring {
     /// A keyring of `secrets`, of which the key `active` signs new data.
@@ -208,8 +234,7 @@ impl Keyring {
         Self {
             keys: each_key(&hmac),
             row_keys: each_key(&|secret| derived_key(secret, ROW_KEY, store)),
-            // The keyring always has its root key.
-            digest: derived_key(secrets.get(&root).unwrap_or(&[0; 32]), DIGEST_KEY, store),
+            digest: SecretNumbers(derived_key(root_secret(&secrets, root), DIGEST_KEY, store)),
             secrets,
             active,
             root,
@@ -268,14 +293,15 @@ impl Keyring {
 
     /// A pseudorandom number for `pieces` under the key of the store digest.
     pub(crate) fn digest_number(&self, pieces: &[&[u8]]) -> u128 {
-        let mut mac = self.digest.clone();
-        for piece in pieces {
-            mac.update(piece);
-        }
-        let full = mac.finalize().into_bytes();
-        let mut first_half = [0; 16];
-        first_half.copy_from_slice(&full[..16]);
-        u128::from_be_bytes(first_half)
+        self.digest.number(pieces)
+    }
+
+    /// The key of the seals of a search index. `name` identifies the index: the id of its store, or its file. The key is
+    /// derived from the root key, so a rotation does not change it.
+    #[must_use]
+    pub fn index_key(&self, name: &[u8]) -> IndexKey {
+        let secret = root_secret(&self.secrets, self.root);
+        IndexKey::new(SecretNumbers(derived_key(secret, INDEX_KEY, name)))
     }
 
     /// The seed of the signing key of exported bundles, derived from key `id`; `None` when the key is not in the ring

@@ -8,17 +8,18 @@
 //! Documents are stored in shards, one per owner: a query in one shard neither reads nor counts documents of another.
 
 mod candidate;
+mod difference;
 mod fold;
 #[cfg(any(test, feature = "contract"))]
 pub mod memory;
 mod narrows;
+mod seal;
 
 pub use candidate::{Candidate, CandidateFilter, CandidateQuery, product};
+pub use difference::StoredDocument;
 pub use fold::{fold, unfolded_range};
 pub use narrows::{can_narrow, is_dense};
-
-use std::collections::HashMap;
-use std::ptr;
+pub use seal::{BODY_MAC_BYTES, IndexKey, Member, Members, SEAL_BYTES, SealedRow};
 
 use filrouge_types::Failure;
 
@@ -141,45 +142,6 @@ pub struct SessionUpdate {
     pub coverage: Coverage,
     /// The documents of that part. If several have the same key, the last one is used.
     pub documents: Vec<NewDocument>,
-}
-
-/// A stored document: its key, unit and digest.
-pub type StoredDocument<'t> = (&'t str, u64, u64);
-
-impl SessionUpdate {
-    /// Compares the update with the stored documents. Returns the positions of the stored documents to remove, and the
-    /// documents to add.
-    #[must_use]
-    pub fn difference<'t>(
-        &self,
-        stored: impl Iterator<Item = StoredDocument<'t>>,
-    ) -> (Vec<usize>, Vec<&NewDocument>) {
-        let mut new_by_key: HashMap<&str, &NewDocument> =
-            self.documents.iter().map(|d| (&*d.key, d)).collect();
-        let mut removed = Vec::new();
-        for (position, (key, unit, digest)) in stored.enumerate() {
-            match new_by_key.get(key) {
-                Some(new) if (new.unit, new.digest) == (unit, digest) => {
-                    new_by_key.remove(key);
-                }
-                None if !self.coverage.contains_unit(unit) => {}
-                _ => removed.push(position),
-            }
-        }
-        let is_new =
-            |d: &&NewDocument| new_by_key.get(&*d.key).is_some_and(|new| ptr::eq(*new, *d));
-        (removed, self.documents.iter().filter(is_new).collect())
-    }
-}
-
-impl Coverage {
-    /// Whether the update covers documents of this unit.
-    fn contains_unit(&self, unit: u64) -> bool {
-        match self {
-            Self::All => true,
-            Self::Units(units) => units.contains(&unit),
-        }
-    }
 }
 
 /// A change of an index.
@@ -319,6 +281,21 @@ pub trait TextIndex: Send + Sync {
     /// # Errors
     /// As stated at the trait.
     fn tidy(&self) -> Result<bool, Failure>;
+
+    /// Compares the sessions and documents of a scope with their seals, unless nothing has changed them since they were
+    /// compared. Sessions with other documents than those that were written are forgotten. Damage that concerns no
+    /// single session empties the index. Does nothing without a key of the seals.
+    ///
+    /// # Errors
+    /// `unavailable` when the index was emptied. As stated at the trait.
+    fn verify(&self, _scope: &IndexScope) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The number of damages that were found since the index was opened: of sessions, or of the index.
+    fn damaged(&self) -> u64 {
+        0
+    }
 
     /// The size of the index.
     ///

@@ -38,7 +38,7 @@ pub(crate) use access::AccessConfig;
 pub(crate) use hot::{HotConfig, HotUrl};
 use layers::{Layers, xdg_folder};
 pub(crate) use layers::{SettingRow, base_folder, env_path, home_folder};
-pub(crate) use search::{IndexConfig, SearchConfig};
+pub(crate) use search::SearchConfig;
 pub(crate) use sources::SourceName;
 pub(crate) use store::{HiddenUrl, StoreUrl};
 pub(crate) use team::TeamConfig;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use filrouge_postgres::text_index::PostgresIndex;
 use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::Ledger;
 use filrouge_store::text_index::TextIndex;
 use tokio::runtime::Handle;
 
@@ -24,7 +25,7 @@ pub(crate) fn index_location(store: &StoreUrl) -> String {
     }
 }
 
-/// Opens the index; `None` if there is none. With `create`, a missing index is created if the settings enable it. An
+/// Opens the index of a ledger; `None` if there is none. With `create`, a missing index is created if the settings enable it. An
 /// existing index file is opened even if the settings disable it, because erased contents must be removed from it too.
 ///
 /// # Errors
@@ -32,8 +33,10 @@ pub(crate) fn index_location(store: &StoreUrl) -> String {
 pub(crate) async fn open(
     config: &Config,
     create: bool,
+    ledger: &dyn Ledger,
 ) -> anyhow::Result<Option<Arc<dyn TextIndex>>> {
     let create = create && config.search.index.enabled;
+    let key = Some(ledger.keyring().index_key(ledger.store_id().as_bytes()));
     match &config.store {
         // There is no index: searches scan the messages.
         StoreUrl::Memory => Ok(None),
@@ -43,7 +46,7 @@ pub(crate) async fn open(
                 return Ok(None);
             }
             let opened = tokio::task::spawn_blocking(move || SqliteIndex::open(file)).await?;
-            Ok(Some(Arc::new(opened?)))
+            Ok(Some(Arc::new(opened?.with_key(key))))
         }
         StoreUrl::Postgres(url) => {
             if !config.search.index.enabled {

@@ -196,7 +196,8 @@ async fn open_for_process(
     );
     if index != Index::Unused
         && !config.unverified
-        && let Some(index) = ledger_index::open(config, index == Index::Create).await?
+        && let Some(index) =
+            ledger_index::open(config, index == Index::Create, ledger.as_ref()).await?
     {
         engine = engine.with_index(index);
     }

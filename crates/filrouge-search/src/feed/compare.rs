@@ -59,6 +59,7 @@ pub(super) fn compare(
     let age = listed.began.elapsed().as_millis();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
     let as_of = Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now);
+    index.verify(&index_scope())?;
     let sessions = index
         .state(SessionSelection::Within(&index_scope()))?
         .sessions;

@@ -93,6 +93,8 @@ impl LedgerSearch {
         let Some(feed) = &self.feed else {
             return Ok(None);
         };
+        // Damaged sessions are forgotten, so that the feed reads them again.
+        feed.index().verify(&self.index_scope())?;
         let progress = self.runtime.block_on(feed.catch_up(CATCH_UP, stopped))?;
         let is_complete = !progress.forgotten || self.contains_all_sessions(feed.index())?;
         Ok(progress

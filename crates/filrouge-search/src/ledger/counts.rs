@@ -24,6 +24,8 @@ pub struct FeedCounts {
     pub lag_commits: u64,
     /// Documents that searches left out, because no verified record confirms what the index says.
     pub stale: u64,
+    /// [`filrouge_store::text_index::TextIndex::damaged`].
+    pub damaged: u64,
     /// The time spent on steps, in microseconds.
     pub micros: u64,
 }

@@ -145,7 +145,10 @@ impl LedgerFeed {
     /// The feed's counters.
     #[must_use]
     pub fn counts(&self) -> FeedCounts {
-        *self.lock_counts()
+        FeedCounts {
+            damaged: self.index.damaged(),
+            ..*self.lock_counts()
+        }
     }
 
     fn lock_counts(&self) -> MutexGuard<'_, FeedCounts> {

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use filrouge_store::text_index::{IndexUpdate, NewDocument, SessionUpdate, Shard};
+use filrouge_store::text_index::{
+    Coverage, IndexKey, IndexUpdate, Member, Members, NewDocument, SealedRow, SessionUpdate, Shard,
+};
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
 use super::bodies::BodyCompressor;
 use super::builder::Builder;
 use super::counts::Counts;
-use super::rows::{execute, query_number, session_of, shard_of};
-use super::vectors;
+use super::rows::{StoredSession, execute, query_number, session_of, shard_of};
+use super::{seals, vectors};
 
 /// If a change adds more than this number of documents to one shard, or more than [`BULK_TEXT`] bytes of text, it
 /// writes their postings directly. Otherwise the documents are pending at first: a search scans them one by one.
@@ -21,6 +23,8 @@ const BULK_TEXT: usize = 256 << 10;
 /// A change in progress.
 pub(super) struct IndexChange<'a> {
     pub(super) conn: &'a Connection,
+    /// The key of the seals, if there is one.
+    pub(super) key: Option<&'a IndexKey>,
     /// The numbers of the shards that the change has used.
     shards: HashMap<Shard, i64>,
     /// The counts of the shards that the change has used; [`IndexChange::finish`] writes them.
@@ -35,9 +39,10 @@ pub(super) struct IndexChange<'a> {
 }
 
 impl<'a> IndexChange<'a> {
-    pub(super) fn begin(conn: &'a Connection) -> Result<Self, Failure> {
+    pub(super) fn begin(conn: &'a Connection, key: Option<&'a IndexKey>) -> Result<Self, Failure> {
         Ok(Self {
             conn,
+            key,
             shards: HashMap::new(),
             counts: HashMap::new(),
             added_sizes: HashMap::new(),
@@ -81,38 +86,96 @@ impl<'a> IndexChange<'a> {
     /// Returns the counts of a shard, for the caller to change.
     pub(super) fn counts(&mut self, shard: i64) -> Result<&mut Counts, Failure> {
         if !self.counts.contains_key(&shard) {
-            let counts = Counts::read(self.conn, shard)?;
+            let counts = Counts::read(self.conn, self.key, shard)?;
             self.counts.insert(shard, counts);
         }
         Ok(self.counts.entry(shard).or_default())
     }
 
-    /// Applies the update of a session: removes its outdated documents and adds those that are missing.
+    /// Applies the update of a session: removes its outdated documents and adds those that are missing. Documents of a
+    /// session with a wrong seal are not kept: an update of a part of it makes the index forget it.
     fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let shard = self.shard(&update.shard)?;
-        let all_documents = || update.difference(std::iter::empty()).1;
-        let (session, missing) =
-            match session_of(self.conn, &update.shard.realm, &update.entry.key)? {
-                Some((session, old_shard)) if old_shard != shard => {
-                    self.counts(old_shard)?.sessions -= 1;
-                    self.counts(shard)?.sessions += 1;
-                    self.remove_all(old_shard, session)?;
-                    (Some(session), all_documents())
+        let stored = session_of(self.conn, &update.shard.realm, &update.entry.key)?;
+        let known = match &stored {
+            Some(stored) => self.sealed_documents(stored)?,
+            None => None,
+        };
+        if let Some(stored) = &stored
+            && known.is_none()
+            && !stored.is_forgotten()
+            && update.coverage != Coverage::All
+        {
+            return self.forget_session(stored).map(drop);
+        }
+        let (mut documents, mut session) = (Members::default(), None);
+        let missing = match (&stored, known) {
+            (Some(stored), Some(known)) if stored.shard == shard => {
+                (documents, session) = (known, Some(stored.no));
+                self.remove_outdated(stored, update, &mut documents)?
+            }
+            (stored, _) => {
+                if let Some(stored) = stored {
+                    session = Some(stored.no);
+                    self.counts(stored.shard)?.sessions -= 1;
+                    self.remove_all(stored.shard, stored.no)?;
                 }
-                Some((session, _)) => {
-                    (Some(session), self.remove_outdated(shard, session, update)?)
-                }
-                None => {
-                    self.counts(shard)?.sessions += 1;
-                    (None, all_documents())
-                }
-            };
+                self.counts(shard)?.sessions += 1;
+                update.difference(std::iter::empty()).1
+            }
+        };
         let session = self.upsert_session(shard, session, update)?;
         self.enable_bulk(shard, &missing)?;
         for document in missing {
-            self.insert_document(shard, session, document)?;
+            self.insert_document(shard, session, document, &mut documents)?;
         }
+        self.seal_session((shard, session), update, stored.as_ref(), documents)
+    }
+
+    /// The documents with which a session is sealed. `None` if the session was forgotten, or if its seal is wrong.
+    fn sealed_documents(&mut self, stored: &StoredSession) -> Result<Option<Members>, Failure> {
+        let Some(key) = self.key else {
+            return Ok(Some(Members::default()));
+        };
+        if stored.is_forgotten() {
+            return Ok(None);
+        }
+        let row = stored.sealed_row(&self.counts(stored.shard)?.name);
+        Ok(key.open(&row, stored.seal.as_deref()))
+    }
+
+    /// Seals a session with its documents, and makes it a member of its shard instead of the row `stored`.
+    fn seal_session(
+        &mut self,
+        (shard, session): (i64, i64),
+        update: &SessionUpdate,
+        stored: Option<&StoredSession>,
+        documents: Members,
+    ) -> Result<(), Failure> {
+        let Some(key) = self.key else {
+            return Ok(());
+        };
+        let no = session.cast_unsigned();
+        let row = SealedRow::Session(no, &update.shard, &update.entry);
+        let seal = key.seal(&row, documents)?;
+        let sql = "UPDATE session SET seal = ?2 WHERE id = ?1";
+        execute(self.conn, sql, params![session, seal.as_slice()])?;
+        if let Some(stored) = stored {
+            let members = &mut self.counts(stored.shard)?.members;
+            members.remove(key, &stored.member());
+        }
+        let member = Member::Row(shard.cast_unsigned(), no, &seal);
+        self.counts(shard)?.members.add(key, &member);
         Ok(())
+    }
+
+    /// Removes the documents of a session, which must then be read again; returns their number. The session keeps its
+    /// seal, as a member of its shard.
+    pub(super) fn forget_session(&mut self, stored: &StoredSession) -> Result<u64, Failure> {
+        let count = self.remove_all(stored.shard, stored.no)?;
+        let sql = "UPDATE session SET stamp_a = 0, stamp_b = 0 WHERE id = ?1";
+        execute(self.conn, sql, [stored.no])?;
+        Ok(count)
     }
 
     /// Once the change adds much to a shard (see [`BULK_DOCUMENTS`]), writes the postings of the shard's pending
@@ -147,18 +210,23 @@ impl<'a> IndexChange<'a> {
     }
 
     fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
-        let Some((session, shard)) = session_of(self.conn, realm, key)? else {
+        let Some(stored) = session_of(self.conn, realm, key)? else {
             return Ok(());
         };
-        self.remove_all(shard, session)?;
-        self.counts(shard)?.sessions -= 1;
-        execute(self.conn, "DELETE FROM session WHERE id = ?1", [session])?;
+        self.remove_all(stored.shard, stored.no)?;
+        let seal_key = self.key;
+        let counts = self.counts(stored.shard)?;
+        counts.sessions -= 1;
+        if let Some(key) = seal_key {
+            counts.members.remove(key, &stored.member());
+        }
+        execute(self.conn, "DELETE FROM session WHERE id = ?1", [stored.no])?;
         Ok(())
     }
 
-    /// Writes the postings that builders have collected, those of shards with too many pending documents, and the
-    /// counts.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    /// Writes the postings that builders have collected, those of shards with too many pending documents, the counts,
+    /// the seals, and the feed position if one is given.
+    pub(super) fn finish(mut self, position: Option<&[u8]>) -> Result<(), Failure> {
         for (shard, builder) in std::mem::take(&mut self.bulk_builders) {
             self.write_segment(shard, builder)?;
         }
@@ -166,9 +234,11 @@ impl<'a> IndexChange<'a> {
         for shard in full_shards.map(|(shard, _)| *shard).collect::<Vec<_>>() {
             self.flush(shard)?;
         }
-        for (shard, counts) in &self.counts {
-            counts.write(self.conn, *shard)?;
+        let mut sealed_shards = Vec::new();
+        for (shard, counts) in self.counts {
+            let seal = counts.write(self.conn, self.key, shard)?;
+            sealed_shards.extend(seal.map(|seal| (shard, counts.seal, seal)));
         }
-        Ok(())
+        seals::write_state(self.conn, self.key, position, &sealed_shards)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
-use filrouge_store::text_index::{DocumentNo, IndexedDocument};
+use filrouge_store::text_index::{BODY_MAC_BYTES, DocumentNo, IndexKey, IndexedDocument};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
+use super::rows::query_optional;
 use crate::error::{failure, malformed};
 
 /// The level of compression. Bodies are 2% smaller than with level 3, and decompress as fast; higher levels save less
@@ -114,7 +115,7 @@ fn read_document(row: &Row<'_>) -> rusqlite::Result<IndexedDocument> {
 ///
 /// Each body is selected separately: a scan of a range of numbers would also read bodies of other owners.
 pub(super) fn each_body(
-    conn: &Connection,
+    (conn, key): (&Connection, Option<&IndexKey>),
     documents: &[DocumentNo],
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
@@ -123,13 +124,13 @@ pub(super) fn each_body(
         Some(zstd) => zstd,
         None => zstd::bulk::Decompressor::new().map_err(zstd_failure)?,
     };
-    let result = each_body_with(conn, documents, &mut zstd, each);
+    let result = each_body_with((conn, key), documents, &mut zstd, each);
     DECOMPRESSOR.set(Some(zstd));
     result
 }
 
 fn each_body_with(
-    conn: &Connection,
+    (conn, key): (&Connection, Option<&IndexKey>),
     documents: &[DocumentNo],
     zstd: &mut zstd::bulk::Decompressor<'_>,
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
@@ -144,13 +145,41 @@ fn each_body_with(
         };
         let mut rows = statement.query([no]).map_err(failure)?;
         let Some(row) = rows.next().map_err(failure)? else {
+            if key.is_some() && exists(conn, no)? {
+                return Err(malformed("body"));
+            }
             continue;
         };
         let compressed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-        let body = decompress(zstd, compressed.map_err(failure)?, &mut buffer)?;
+        let stored = authentic(key, *document, compressed.map_err(failure)?)?;
+        let body = decompress(zstd, stored, &mut buffer)?;
         if !each(*document, body) {
             return Ok(());
         }
     }
     Ok(())
+}
+
+fn exists(conn: &Connection, document: i64) -> Result<bool, Failure> {
+    let sql = "SELECT 1 FROM document WHERE id = ?1";
+    let found = query_optional(conn, sql, [document], |row| row.get::<_, i64>(0))?;
+    Ok(found.is_some())
+}
+
+/// Returns a body in its stored form, without the MAC that precedes it if there is a key.
+///
+/// # Errors
+/// `integrity_error` for a wrong MAC.
+fn authentic<'b>(
+    key: Option<&IndexKey>,
+    document: DocumentNo,
+    sealed: &'b [u8],
+) -> Result<&'b [u8], Failure> {
+    let Some(key) = key else {
+        return Ok(sealed);
+    };
+    let parts = sealed.split_at_checked(BODY_MAC_BYTES);
+    let valid = parts.filter(|(mac, stored)| *mac == key.body_mac(document, stored));
+    let (_, stored) = valid.ok_or_else(|| malformed("body"))?;
+    Ok(stored)
 }

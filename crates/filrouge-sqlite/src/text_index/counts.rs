@@ -1,9 +1,11 @@
-//! The counts of each shard.
+//! The counts of each shard, and its seal.
 
+use filrouge_store::text_index::{IndexKey, Members, SEAL_BYTES, SealedRow, Shard};
 use filrouge_types::Failure;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::rows::{execute, query_optional};
+use crate::error::malformed;
 
 /// The number of pending documents in a shard above which a change itself moves them into postings, instead of leaving
 /// this to a later `tidy`.
@@ -27,12 +29,24 @@ pub(super) struct Counts {
     newest: i64,
     /// The number of documents removed so far.
     removals: i64,
+    pub(super) name: Shard,
+    /// The sessions with which the shard is sealed; empty without a key.
+    pub(super) members: Members,
+    /// The stored seal.
+    pub(super) seal: Option<Vec<u8>>,
 }
 
 impl Counts {
-    /// Reads the counts of a shard.
-    pub(super) fn read(conn: &Connection, shard: i64) -> Result<Self, Failure> {
-        let sql = "SELECT sessions, documents, text, pending, pending_text, newest, removals
+    /// Reads the counts of a shard, and checks its seal if there is a key.
+    ///
+    /// # Errors
+    /// `integrity_error` for a wrong seal.
+    pub(super) fn read(
+        conn: &Connection,
+        key: Option<&IndexKey>,
+        shard: i64,
+    ) -> Result<Self, Failure> {
+        let sql = "SELECT sessions, documents, text, pending, pending_text, newest, removals, realm, owner, seal
             FROM shard WHERE id = ?1";
         let counts = query_optional(conn, sql, [shard], |row| {
             Ok(Self {
@@ -43,17 +57,26 @@ impl Counts {
                 pending_text: row.get(4)?,
                 newest: row.get(5)?,
                 removals: row.get(6)?,
+                name: Shard {
+                    realm: row.get::<_, Vec<u8>>(7)?.into(),
+                    owner: row.get::<_, Vec<u8>>(8)?.into(),
+                },
+                members: Members::default(),
+                seal: row.get(9)?,
             })
         })?;
-        Ok(counts.unwrap_or_default())
+        let mut counts = counts.unwrap_or_default();
+        if let Some(key) = key {
+            let numbers = counts.numbers();
+            let row = SealedRow::Shard(shard.cast_unsigned(), &counts.name, &numbers);
+            let members = key.open(&row, counts.seal.as_deref());
+            counts.members = members.ok_or_else(|| malformed("seal of a shard"))?;
+        }
+        Ok(counts)
     }
 
-    pub(super) fn write(&self, conn: &Connection, shard: i64) -> Result<(), Failure> {
-        let sql =
-            "UPDATE shard SET sessions = ?2, documents = ?3, text = ?4, pending = ?5, pending_text = ?6,
-            newest = ?7, removals = ?8 WHERE id = ?1";
-        let row = [
-            shard,
+    const fn numbers(&self) -> [i64; 7] {
+        [
             self.sessions,
             self.documents,
             self.text,
@@ -61,8 +84,63 @@ impl Counts {
             self.pending_text,
             self.newest,
             self.removals,
+        ]
+    }
+
+    /// The number of pending documents.
+    pub(super) const fn pending(&self) -> i64 {
+        self.pending
+    }
+
+    /// Writes the counts, and seals the shard if there is a key; returns the new seal.
+    pub(super) fn write(
+        &self,
+        conn: &Connection,
+        key: Option<&IndexKey>,
+        shard: i64,
+    ) -> Result<Option<[u8; SEAL_BYTES]>, Failure> {
+        let numbers = self.numbers();
+        let row = SealedRow::Shard(shard.cast_unsigned(), &self.name, &numbers);
+        let seal = key.map(|key| key.seal(&row, self.members)).transpose()?;
+        let stored = seal.as_ref().map(<[u8; SEAL_BYTES]>::as_slice);
+        let [
+            sessions,
+            documents,
+            text,
+            pending,
+            pending_text,
+            newest,
+            removals,
+        ] = numbers;
+        let sql =
+            "UPDATE shard SET sessions = ?2, documents = ?3, text = ?4, pending = ?5, pending_text = ?6,
+            newest = ?7, removals = ?8, seal = ?9 WHERE id = ?1";
+        let row = params![
+            shard,
+            sessions,
+            documents,
+            text,
+            pending,
+            pending_text,
+            newest,
+            removals,
+            stored
         ];
-        execute(conn, sql, row).map(|_| ())
+        execute(conn, sql, row)?;
+        Ok(seal)
+    }
+
+    /// Counts again what is stored, after rows were changed by others.
+    pub(super) fn recount(&mut self, conn: &Connection, shard: i64) -> Result<(), Failure> {
+        let count = |table: &str| {
+            let sql =
+                format!("SELECT count(*), coalesce(sum(size), 0) FROM {table} WHERE shard = ?1");
+            let counted = query_optional(conn, &sql, [shard], |row| Ok((row.get(0)?, row.get(1)?)));
+            counted.map(Option::unwrap_or_default)
+        };
+        (self.documents, self.text) = count("document")?;
+        (self.pending, self.pending_text) = count("pending")?;
+        Ok(())
     }
 
     /// Counts the new document `no`, whose text has `size` bytes.

@@ -1,11 +1,11 @@
 //! Adds and removes documents in a change.
 
-use filrouge_store::text_index::{NewDocument, SessionUpdate};
+use filrouge_store::text_index::{Member, Members, NewDocument, SessionUpdate};
 use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
 use super::apply::IndexChange;
-use super::rows::{execute, query_all, query_number};
+use super::rows::{StoredSession, execute, query_all, query_number};
 use super::spellings;
 
 /// A change that adds much writes the collected postings whenever their texts reach this size, in bytes.
@@ -25,30 +25,36 @@ fn read_outdated(row: &Row<'_>) -> rusqlite::Result<Outdated> {
 }
 
 impl IndexChange<'_> {
-    /// Removes the documents of a session that `update` no longer contains; returns those documents of the update that
-    /// are not stored yet.
+    /// Removes the documents of a session that `update` no longer contains, also from `members`; returns those documents
+    /// of the update that are not stored yet.
     pub(super) fn remove_outdated<'u>(
         &mut self,
-        shard: i64,
-        session: i64,
+        stored: &StoredSession,
         update: &'u SessionUpdate,
+        members: &mut Members,
     ) -> Result<Vec<&'u NewDocument>, Failure> {
-        let sql =
-            "SELECT id, size, key, unit, digest FROM document WHERE shard = ?1 AND session = ?2";
+        let sql = "SELECT id, size, key, unit, kind, created, digest FROM document WHERE shard = ?1 AND session = ?2";
+        let (shard, session) = (stored.shard, stored.no);
         let existing = query_all(self.conn, sql, [shard, session], |row| {
             let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
-            Ok((
-                read_outdated(row)?,
-                row.get::<_, String>(2)?,
-                number(3)?,
-                number(4)?,
-            ))
+            let fields = [number(3)?, number(4)?, number(5)?, number(6)?];
+            Ok((read_outdated(row)?, row.get::<_, String>(2)?, fields))
         })?;
         let compared = existing
             .iter()
-            .map(|(_, key, unit, digest)| (&**key, *unit, *digest));
+            .map(|(_, key, [unit, _, _, digest])| (&**key, *unit, *digest));
         let (outdated, missing) = update.difference(compared);
-        for (document, ..) in outdated.iter().filter_map(|index| existing.get(*index)) {
+        for (document, document_key, fields) in outdated.iter().filter_map(|at| existing.get(*at)) {
+            if let Some(key) = self.key {
+                let member = Member::Document {
+                    session: session.cast_unsigned(),
+                    no: document.no.cast_unsigned(),
+                    key: document_key,
+                    fields: *fields,
+                    content: b"",
+                };
+                members.remove(key, &member);
+            }
             self.remove_document(shard, session, document)?;
         }
         Ok(missing)
@@ -92,12 +98,13 @@ impl IndexChange<'_> {
         Ok(())
     }
 
-    /// Adds a document. Its words go to the shard's builder, if there is one; otherwise the document is pending.
+    /// Adds a document, also to `members`. Its words go to the shard's builder, if there is one; otherwise the document is pending.
     pub(super) fn insert_document(
         &mut self,
         shard: i64,
         session: i64,
         document: &NewDocument,
+        members: &mut Members,
     ) -> Result<(), Failure> {
         let size = i64::try_from(document.folded.len()).unwrap_or(i64::MAX);
         let sql = "INSERT INTO document (shard, session, key, unit, kind, created, digest, size)
@@ -106,12 +113,18 @@ impl IndexChange<'_> {
         let (key, kind, created) = (&document.key, document.kind, document.created);
         let row = params![shard, session, key, unit, kind, created, digest, size];
         let no = query_number(self.conn, sql, row)?;
+        let stored = self.compressor.compress(&document.body)?;
+        let sealed = self.key.map(|key| {
+            let mac = key.body_mac(no.cast_unsigned(), stored);
+            [mac.as_slice(), stored].concat()
+        });
+        let body = sealed.as_deref().unwrap_or(stored);
         let sql = "INSERT INTO body (document, packed) VALUES (?1, ?2)";
-        execute(
-            self.conn,
-            sql,
-            params![no, self.compressor.compress(&document.body)?],
-        )?;
+        execute(self.conn, sql, params![no, body])?;
+        if let Some(key) = self.key {
+            let [session, no] = [session, no].map(i64::cast_unsigned);
+            members.add(key, &Member::new_document(session, no, document, b""));
+        }
         self.counts(shard)?.count_added(no, size);
         if let Some(builder) = self.bulk_builders.get_mut(&shard) {
             builder.add(no.cast_unsigned(), &document.folded);

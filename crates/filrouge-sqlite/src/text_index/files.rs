@@ -8,29 +8,25 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use filrouge_store::{Entropy, OsEntropy};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::connections::{data_version, reader, set_read_only, writer};
 use super::document_cache::DocumentCache;
+use super::seals::Verified;
 use super::vocabulary::Vocabularies;
 use crate::error::failure;
-use crate::open::{check_version, connect, wal_mode};
+use crate::open::{check_version, connect};
 
 /// The version of the format.
-pub(super) const FORMAT: i64 = 6;
+pub(super) const FORMAT: i64 = 7;
 /// The `application_id` of an index: "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
-/// The page size, in bytes. A row of postings that is larger than a quarter of a page occupies pages of its own; with
-/// pages of 4 KiB, an index of 8,000 messages is therefore a third larger.
-const PAGE_BYTES: i64 = 16_384;
-/// The size of a connection's page cache, in KiB.
-pub(super) const CACHE_KIB: i64 = 16_384;
-/// The log is checkpointed once it has this many pages, and its file is then truncated to this size.
-const LOG_PAGES: i64 = 256;
 /// The maximum number of idle read connections.
 const IDLE_READERS_MAX: usize = 4;
 
@@ -39,8 +35,12 @@ pub(super) struct IndexFile {
     path: PathBuf,
     busy_timeout: Duration,
     id: FileId,
-    /// The connection for changes; opened for the first change.
-    writer: Mutex<Option<Connection>>,
+    /// The connection for changes, opened when it is first needed, and the `data_version` that it last had.
+    writer: Mutex<Option<(Connection, i64)>>,
+    /// The number of times that this process has noticed a change by another connection.
+    changes_by_others: AtomicU64,
+    /// What was compared with its seals.
+    pub(super) verified: Mutex<Verified>,
     /// Idle connections for queries.
     readers: Mutex<Vec<Connection>>,
     /// The cached lists of documents.
@@ -118,6 +118,8 @@ impl IndexFile {
             busy_timeout,
             id,
             writer: Mutex::default(),
+            changes_by_others: AtomicU64::default(),
+            verified: Mutex::default(),
             readers: Mutex::new(reader.into_iter().collect()),
             document_cache: Mutex::default(),
             vocabularies: Mutex::default(),
@@ -177,12 +179,44 @@ impl IndexFile {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let mut writer = lock(&self.writer);
-        let conn = match &mut *writer {
-            Some(conn) => conn,
-            none => none.insert(self::writer(&self.path, self.busy_timeout)?),
+        work(self.checked_writer(&mut lock(&self.writer))?)
+    }
+
+    /// The connection for changes; opens it if necessary. Notices what other connections have changed since its last
+    /// use: SQLite's `data_version` of a connection ignores the connection's own commits.
+    fn checked_writer<'w>(
+        &self,
+        writer: &'w mut Option<(Connection, i64)>,
+    ) -> Result<&'w mut Connection, Failure> {
+        let (conn, known_version) = match writer {
+            Some(writer) => writer,
+            none => {
+                let conn = self::writer(&self.path, self.busy_timeout)?;
+                let version = data_version(&conn)?;
+                none.insert((conn, version))
+            }
         };
-        work(conn)
+        let version = data_version(conn)?;
+        if version != *known_version {
+            *known_version = version;
+            self.changes_by_others.fetch_add(1, Ordering::Relaxed);
+            *lock(&self.document_cache) = DocumentCache::default();
+        }
+        Ok(conn)
+    }
+
+    /// The number of times that a change by another connection was noticed. Looks for one, unless a change of this
+    /// process is running, which has looked when it began.
+    pub(super) fn changes_by_others(&self) -> Result<u64, Failure> {
+        let mut writer = match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(writer) = &mut writer {
+            self.checked_writer(writer)?;
+        }
+        Ok(self.changes_by_others.load(Ordering::Relaxed))
     }
 
     /// Drops the cached vocabularies.
@@ -222,53 +256,6 @@ fn create_file(path: &Path) -> Result<(), Failure> {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(unavailable(path, &e)),
         _ => Ok(()),
     }
-}
-
-fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
-    let conn = connect(path, busy_timeout, OpenFlags::empty())?;
-    set_read_only(&conn)?;
-    Ok(conn)
-}
-
-fn set_read_only(conn: &Connection) -> Result<(), Failure> {
-    conn.pragma_update(None, "query_only", true)
-        .map_err(failure)?;
-    set_cache_size(conn, CACHE_KIB)
-}
-
-/// Sets the size of a connection's page cache.
-pub(super) fn set_cache_size(conn: &Connection, kib: i64) -> Result<(), Failure> {
-    conn.pragma_update(None, "cache_size", -kib)
-        .map_err(failure)
-}
-
-fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
-    let conn = connect(path, busy_timeout, OpenFlags::empty())?;
-    // These two settings affect only a file that is still empty.
-    conn.pragma_update(None, "page_size", PAGE_BYTES)
-        .and_then(|()| conn.pragma_update(None, "auto_vacuum", "INCREMENTAL"))
-        .map_err(failure)?;
-    let mode = wal_mode(&conn, busy_timeout)?;
-    if mode != "wal" {
-        let detail = format!(
-            "the file system of {} does not allow WAL (got {mode})",
-            path.display()
-        );
-        return Err(Failure::new(ErrorCode::StoreUnavailable, detail)
-            .with_hint("keep the search index on a local disk"));
-    }
-    // `synchronous` = 1: commits are not flushed, because a commit that a power cut loses can be rebuilt from the
-    // source. The file stays consistent nevertheless, and the checkpoint after a removal flushes the removal.
-    for (name, value) in [
-        ("synchronous", 1),
-        ("secure_delete", 1),
-        ("wal_autocheckpoint", LOG_PAGES),
-        ("journal_size_limit", LOG_PAGES * PAGE_BYTES),
-        ("cache_size", -CACHE_KIB),
-    ] {
-        conn.pragma_update(None, name, value).map_err(failure)?;
-    }
-    Ok(conn)
 }
 
 /// Determines the state of a file. Refuses a file that is neither empty nor an index of filrouge.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use filrouge_store::text_index::DocumentNo;
+use filrouge_store::text_index::{DocumentNo, IndexKey};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 
@@ -22,7 +22,11 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Removes a session's documents from all tables; returns the number of its current documents. Traces stay in the
 /// write-ahead log until [`truncate_log`].
-pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, Failure> {
+pub(super) fn forget(
+    conn: &Connection,
+    seal_key: Option<&IndexKey>,
+    (realm, key): (&[u8], &str),
+) -> Result<u64, Failure> {
     execute(
         conn,
         "UPDATE state SET forgotten = forgotten + 1, erasing = 1",
@@ -30,23 +34,20 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     )?;
     let mut count = 0;
     let session = session_of(conn, realm, key)?;
-    if let Some((session, shard)) = session {
-        let mut change = IndexChange::begin(conn)?;
-        count = change.remove_all(shard, session)?;
-        change.finish()?;
-        execute(
-            conn,
-            "UPDATE session SET stamp_a = 0, stamp_b = 0 WHERE id = ?1",
-            [session],
-        )?;
+    if let Some(session) = &session {
+        let mut change = IndexChange::begin(conn, seal_key)?;
+        count = change.forget_session(session)?;
+        change.finish(None)?;
     }
     // The table `gone` lists documents that were removed earlier and may still be in postings. Without the session's
     // row, the session's documents cannot be distinguished from those of other removed sessions of the realm, so all of
     // these are removed from the postings.
     let removed: Vec<(i64, i64)> = match session {
-        Some((session, _)) => {
+        Some(session) => {
             let sql = "SELECT shard, document FROM gone WHERE session = ?1";
-            query_all(conn, sql, [session], |row| Ok((row.get(0)?, row.get(1)?)))?
+            query_all(conn, sql, [session.no], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?
         }
         None => {
             let sql = "SELECT g.shard, g.document FROM gone g JOIN shard h ON h.id = g.shard WHERE h.realm = ?1

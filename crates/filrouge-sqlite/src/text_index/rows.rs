@@ -1,6 +1,6 @@
 //! Runs statements, and decodes rows that several modules read.
 
-use filrouge_store::text_index::{IndexedSession, SessionEntry, Shard};
+use filrouge_store::text_index::{IndexedSession, Member, SealedRow, SessionEntry, Shard};
 use filrouge_types::Failure;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
@@ -53,16 +53,54 @@ pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>, 
     })
 }
 
-/// The number of a session and the number of its shard; `None` if the session is not in the index.
+/// A session's row.
+pub(super) struct StoredSession {
+    pub(super) no: i64,
+    /// The number of its shard.
+    pub(super) shard: i64,
+    pub(super) entry: SessionEntry,
+    pub(super) seal: Option<Vec<u8>>,
+}
+
+impl StoredSession {
+    /// The columns that [`Self::from_row`] reads.
+    pub(super) const COLUMNS: &str = "id, shard, key, stamp_a, stamp_b, updated, project, seal";
+
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            no: row.get(0)?,
+            shard: row.get(1)?,
+            entry: entry(row, 2)?,
+            seal: row.get(7)?,
+        })
+    }
+
+    /// Whether the session was forgotten, and not read again since.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.entry.stamp == [0, 0]
+    }
+
+    /// The row, for its seal. `shard` is its shard.
+    pub(super) fn sealed_row<'s>(&'s self, shard: &'s Shard) -> SealedRow<'s> {
+        SealedRow::Session(self.no.cast_unsigned(), shard, &self.entry)
+    }
+
+    /// The row as a member of its shard.
+    pub(super) fn member(&self) -> Member<'_> {
+        let [shard, no] = [self.shard, self.no].map(i64::cast_unsigned);
+        Member::Row(shard, no, self.seal.as_deref().unwrap_or_default())
+    }
+}
+
+/// A session's row; `None` if the session is not in the index.
 pub(super) fn session_of(
     conn: &Connection,
     realm: &[u8],
     key: &str,
-) -> Result<Option<(i64, i64)>, Failure> {
-    let sql = "SELECT id, shard FROM session WHERE realm = ?1 AND key = ?2";
-    query_optional(conn, sql, params![realm, key], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })
+) -> Result<Option<StoredSession>, Failure> {
+    let columns = StoredSession::COLUMNS;
+    let sql = format!("SELECT {columns} FROM session WHERE realm = ?1 AND key = ?2");
+    query_optional(conn, &sql, params![realm, key], StoredSession::from_row)
 }
 
 /// The query whose rows [`read_session`] decodes. Callers append a condition.

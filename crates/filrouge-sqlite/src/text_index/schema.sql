@@ -2,7 +2,8 @@ CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     position BLOB,
     forgotten INTEGER NOT NULL,
-    erasing INTEGER NOT NULL DEFAULT 0
+    erasing INTEGER NOT NULL DEFAULT 0,
+    seal BLOB
 );
 CREATE TABLE shard (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -15,6 +16,7 @@ CREATE TABLE shard (
     pending_text INTEGER NOT NULL DEFAULT 0,
     newest INTEGER NOT NULL DEFAULT 0,
     removals INTEGER NOT NULL DEFAULT 0,
+    seal BLOB,
     UNIQUE (realm, owner)
 );
 CREATE TABLE session (
@@ -26,6 +28,7 @@ CREATE TABLE session (
     stamp_b INTEGER NOT NULL,
     updated INTEGER NOT NULL,
     project TEXT,
+    seal BLOB,
     UNIQUE (realm, key)
 );
 CREATE INDEX session_shard ON session (shard);

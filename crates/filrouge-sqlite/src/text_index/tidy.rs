@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use filrouge_store::text_index::DocumentNo;
+use filrouge_store::text_index::{DocumentNo, IndexKey};
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
@@ -35,13 +35,13 @@ struct Merge {
 }
 
 /// Does one step of maintenance; returns whether more work may remain.
-pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
+pub(super) fn step(conn: &Connection, key: Option<&IndexKey>) -> Result<bool, Failure> {
     let sql = "SELECT id FROM shard WHERE pending >= ?1 OR pending_text >= ?2 LIMIT 1";
     if let Some(shard) = query_optional(conn, sql, [FLUSH_DOCUMENTS, FLUSH_TEXT], |row| row.get(0))?
     {
-        let mut change = IndexChange::begin(conn)?;
+        let mut change = IndexChange::begin(conn, key)?;
         change.flush(shard)?;
-        change.finish()?;
+        change.finish(None)?;
         return Ok(true);
     }
     let merge = match unfinished_merge(conn)? {

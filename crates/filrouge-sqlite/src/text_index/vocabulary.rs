@@ -9,7 +9,8 @@ use filrouge_types::Failure;
 use memchr::{memchr_iter, memmem};
 use rusqlite::Connection;
 
-use super::files::{CACHE_KIB, IndexFile, lock, set_cache_size};
+use super::connections::{CACHE_KIB, set_cache_size};
+use super::files::{IndexFile, lock};
 use super::rows::query_optional;
 use super::segments::Segment;
 use super::spellings::each_match;

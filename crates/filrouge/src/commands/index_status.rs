@@ -51,7 +51,7 @@ pub(super) struct IndexRow {
 
 pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<()> {
     let mut found = histories(config, &sources.sources)?;
-    let Some(indexes) = indexes(&config.search.index, &found.sources, false) else {
+    let Some(indexes) = indexes(config, &found.sources, false) else {
         return Err(indexes_disabled().into());
     };
     let rows = tokio::task::spawn_blocking(move || {

@@ -42,7 +42,7 @@ pub(super) async fn run(
     rebuild: bool,
 ) -> anyhow::Result<ExitCode> {
     let mut found = histories(config, &sources.sources)?;
-    let Some(indexes) = indexes(&config.search.index, &found.sources, true) else {
+    let Some(indexes) = indexes(config, &found.sources, true) else {
         return Err(indexes_disabled().into());
     };
     let stopped = Arc::new(AtomicBool::new(false));

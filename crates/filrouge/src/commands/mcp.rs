@@ -36,7 +36,7 @@ pub(super) async fn run(
     for warning in &opened.found.warnings {
         tracing::warn!("{warning}");
     }
-    let indexes = indexes(&config.search.index, &opened.found.sources, true);
+    let indexes = indexes(config, &opened.found.sources, true);
     let indexer = indexes.clone().map(Indexer::start).transpose()?;
     let corpus = Corpus {
         searcher: opened

@@ -22,7 +22,7 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     let request = request(&args)?;
     let are_sources_named = !args.sources.sources.is_empty();
     let opened = open_with_ledger(config, &args.sources.sources, Index::IfExists).await?;
-    let indexes = indexes(&config.search.index, &opened.found.sources, false);
+    let indexes = indexes(config, &opened.found.sources, false);
     let mut searcher = opened.searcher(config, indexes.as_ref());
     // The embedder is opened only for a search that needs it: loading a model takes longer than most searches.
     if request.mode != Mode::Words || request.similar.is_some() {

@@ -106,15 +106,15 @@ fn search_settings(
     mcp_settings: &McpSettings,
     embedder: Option<Arc<dyn Embedder>>,
 ) -> SearchSettings {
-    let settings = &config.search.index;
-    let index = engine.index_feed.index().filter(|_| settings.enabled);
+    let enabled = config.search.index.enabled;
+    let index = engine.index_feed.index().filter(|_| enabled);
     let feed = index.map(|index| {
         let feed = LedgerFeed::new(engine.clone(), index.clone(), Arc::new(SystemClock));
         Arc::new(feed.with_embedder(embedder.clone()))
     });
     SearchSettings {
         feed,
-        indexes: indexes(settings, mcp_settings.library.sources(), true),
+        indexes: indexes(config, mcp_settings.library.sources(), true),
         embedder,
     }
 }

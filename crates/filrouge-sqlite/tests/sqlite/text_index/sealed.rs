@@ -1,0 +1,246 @@
+//! A sealed index notices what others change in its file.
+
+use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::contract::text_index::{
+    IndexTestExt as _, bodies, matching_bodies, numbers, query, shard, texts, tidy_fully,
+};
+use filrouge_store::text_index::{IndexScope, TextIndex};
+use filrouge_types::ErrorCode;
+use rusqlite::Connection;
+
+use super::{index_at, sealed_index_at};
+
+/// A sealed index of three sessions: two of one owner, and one of another.
+struct Sealed {
+    folder: tempfile::TempDir,
+    index: SqliteIndex,
+}
+
+fn realm() -> IndexScope {
+    IndexScope::Realm(b"r".as_slice().into())
+}
+
+impl Sealed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let index = sealed_index_at(&folder.path().join("index.db"));
+        let sealed = Self { folder, index };
+        sealed.write("s", &["apple", "apple pie"]);
+        sealed.write("t", &["pear"]);
+        let other = texts(&shard("r", "b"), "u", &["apple tree"]);
+        sealed.index.apply(&[other], Some(b"1")).unwrap();
+        sealed.assert_intact();
+        sealed
+    }
+
+    fn write(&self, session: &str, contents: &[&str]) {
+        let update = texts(&shard("r", "a"), session, contents);
+        self.index.apply(&[update], None).unwrap();
+    }
+
+    fn raw(&self) -> Connection {
+        Connection::open(self.folder.path().join("index.db")).unwrap()
+    }
+
+    fn attack(&self, sql: &str) {
+        self.raw().execute_batch(sql).unwrap();
+    }
+
+    /// Opens the index again, as another process does.
+    fn reopen(&mut self) {
+        self.index = sealed_index_at(&self.folder.path().join("index.db"));
+    }
+
+    #[track_caller]
+    fn assert_intact(&self) {
+        let before = self.index.damaged();
+        self.index.verify(&realm()).unwrap();
+        assert_eq!(self.index.damaged(), before);
+        assert_eq!(self.unread(), [""; 0]);
+    }
+
+    /// The keys of the sessions that must be read again.
+    fn unread(&self) -> Vec<String> {
+        let unread = self.index.unread(9).unwrap();
+        let mut keys: Vec<String> = unread.iter().map(|s| s.entry.key.to_string()).collect();
+        keys.sort();
+        keys
+    }
+}
+
+const OF_S: &str = "session = (SELECT id FROM session WHERE key = 's')";
+
+#[test]
+fn a_session_with_other_documents_is_forgotten() {
+    let (all, owner) = (
+        format!("WHERE {OF_S} AND key = '0'"),
+        "(SELECT shard FROM session WHERE key = 'u')",
+    );
+    let swap = "UPDATE session SET key = 'x' WHERE key = 's'; UPDATE session SET key = 's' WHERE key = 't';
+        UPDATE session SET key = 't' WHERE key = 'x'";
+    let columns = "shard, session, unit, kind, created, digest, size";
+    let attacks: [(String, &[&str]); 8] = [
+        (format!("DELETE FROM document {all}"), &["s"]),
+        (
+            format!(
+                "INSERT INTO document (key, {columns}) SELECT 'x', {columns} FROM document {all}"
+            ),
+            &["s"],
+        ),
+        (format!("UPDATE document SET shard = {owner} {all}"), &["s"]),
+        (
+            format!(
+                "UPDATE document SET key = 'x', session = (SELECT id FROM session WHERE key = 't') {all}"
+            ),
+            &["s", "t"],
+        ),
+        (
+            format!("UPDATE document SET created = created + 1 {all}"),
+            &["s"],
+        ),
+        (
+            format!("UPDATE document SET digest = digest + 1 {all}"),
+            &["s"],
+        ),
+        (
+            "UPDATE session SET stamp_a = 99 WHERE key = 's'".to_owned(),
+            &["s"],
+        ),
+        (swap.to_owned(), &["s", "t"]),
+    ];
+    for (sql, damaged) in attacks {
+        for reopened in [false, true] {
+            let mut sealed = Sealed::new();
+            sealed.attack(&sql);
+            if reopened {
+                sealed.reopen();
+            }
+            sealed.index.verify(&realm()).unwrap();
+            assert_eq!(sealed.unread(), damaged, "{sql}");
+            assert!(sealed.index.damaged() >= damaged.len() as u64, "{sql}");
+            sealed.write("s", &["apple", "apple pie"]);
+            sealed.write("t", &["pear"]);
+            sealed.assert_intact();
+            let found = matching_bodies(&sealed.index, &shard("r", "a"), &["apple"]);
+            assert_eq!(found, ["1=apple pie", "0=apple"], "{sql}");
+            let found = matching_bodies(&sealed.index, &shard("r", "b"), &["apple"]);
+            assert_eq!(found, ["0=apple tree"], "{sql}");
+            assert_eq!(sealed.index.status().unwrap().documents, 4, "{sql}");
+        }
+    }
+}
+
+#[test]
+fn damage_of_more_than_a_session_empties_the_index() {
+    let attacks = [
+        format!("DELETE FROM document WHERE {OF_S}; DELETE FROM session WHERE key = 's'"),
+        "DELETE FROM shard WHERE owner = x'62'".to_owned(),
+        "UPDATE shard SET owner = x'63' WHERE owner = x'62'".to_owned(),
+        "UPDATE state SET position = x'39'".to_owned(),
+        "UPDATE state SET seal = NULL".to_owned(),
+        "UPDATE shard SET seal = NULL".to_owned(),
+        "UPDATE session SET realm = x'63' WHERE key = 's'".to_owned(),
+        "DELETE FROM pending".to_owned(),
+    ];
+    for sql in attacks {
+        for reopened in [false, true] {
+            let mut sealed = Sealed::new();
+            sealed.attack(&sql);
+            if reopened {
+                sealed.reopen();
+            }
+            let failure = sealed.index.verify(&realm()).unwrap_err();
+            assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{sql}");
+            assert_eq!(sealed.index.damaged(), 1, "{sql}");
+            assert_eq!(sealed.index.position().unwrap(), None, "{sql}");
+            assert_eq!(sealed.index.status().unwrap().documents, 0, "{sql}");
+            sealed.assert_intact();
+        }
+    }
+}
+
+#[test]
+fn an_older_state_of_one_session_empties_the_index() {
+    let sealed = Sealed::new();
+    let raw = sealed.raw();
+    let keep = format!(
+        "CREATE TEMP TABLE s AS SELECT * FROM session WHERE key = 's';
+         CREATE TEMP TABLE d AS SELECT * FROM document WHERE {OF_S}"
+    );
+    raw.execute_batch(&keep).unwrap();
+    sealed.write("s", &["apple", "apple pie", "apple cake"]);
+    sealed.assert_intact();
+    let restore = format!(
+        "DELETE FROM main.document WHERE {OF_S}; INSERT INTO main.document SELECT * FROM d;
+         REPLACE INTO main.session SELECT * FROM s"
+    );
+    raw.execute_batch(&restore).unwrap();
+    sealed.index.verify(&realm()).unwrap_err();
+    assert_eq!(sealed.index.damaged(), 1);
+}
+
+#[test]
+fn another_body_empties_the_index() {
+    let attacks = [
+        "DELETE FROM body",
+        "UPDATE body SET packed = (SELECT packed FROM body b WHERE b.document <> body.document LIMIT 1)",
+        "UPDATE body SET packed = x'00616263'",
+    ];
+    for sql in attacks {
+        let sealed = Sealed::new();
+        sealed.attack(sql);
+        let found = numbers(&sealed.index.candidates(&query(&realm(), &[])).unwrap());
+        let read = sealed.index.bodies(&found, &mut |_, _| true);
+        assert_eq!(read.unwrap_err().code, ErrorCode::StoreUnavailable, "{sql}");
+        assert_eq!(sealed.index.damaged(), 1, "{sql}");
+    }
+}
+
+#[test]
+fn a_damaged_session_is_not_sealed_again_by_a_change_of_a_part() {
+    let sealed = Sealed::new();
+    sealed.attack("UPDATE session SET project = 'other' WHERE key = 's'");
+    let part = filrouge_store::contract::text_index::update(
+        &shard("r", "a"),
+        "s",
+        filrouge_store::text_index::Coverage::Units(vec![7]),
+        vec![filrouge_store::contract::text_index::document(
+            "7", 7, "quince",
+        )],
+    );
+    sealed.index.apply(&[part], None).unwrap();
+    assert_eq!(sealed.unread(), ["s"]);
+    let found = numbers(&sealed.index.candidates(&query(&realm(), &[])).unwrap());
+    assert_eq!(bodies(&sealed.index, &found), ["0=apple tree", "0=pear"]);
+}
+
+#[test]
+fn changes_by_another_handle_with_the_key_are_no_damage() {
+    let sealed = Sealed::new();
+    let other = sealed_index_at(&sealed.folder.path().join("index.db"));
+    for n in 0..3 {
+        let update = texts(&shard("r", "a"), "s", &["apple", &format!("apple {n}")]);
+        other.apply(&[update], None).unwrap();
+        sealed.assert_intact();
+        tidy_fully(&other);
+        other.forget(b"r", "t").unwrap();
+        sealed.write("t", &["pear"]);
+        sealed.assert_intact();
+        other.verify(&realm()).unwrap();
+    }
+    assert_eq!((sealed.index.damaged(), other.damaged()), (0, 0));
+}
+
+#[test]
+fn an_index_without_seals_is_built_again_with_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.db");
+    let unsealed = index_at(&path);
+    unsealed
+        .apply(&[texts(&shard("r", "a"), "s", &["apple"])], None)
+        .unwrap();
+    drop(unsealed);
+    let sealed = sealed_index_at(&path);
+    sealed.verify(&realm()).unwrap_err();
+    assert_eq!(sealed.status().unwrap().documents, 0);
+}
