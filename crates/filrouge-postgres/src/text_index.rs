@@ -1,17 +1,19 @@
 //! The search index in the ledger's own database (DESIGN §10; docs/adr/0026). PostgreSQL finds texts by their trigrams;
 //! triggers delete redacted and erased contents from the index in the same transaction.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use filrouge_store::text_index::{
-    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
-    IndexVersion, IndexedDocument, SessionSelection, TextIndex,
+    Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexKey, IndexScope, IndexState,
+    IndexStatus, IndexUpdate, IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
 
 use crate::connect::Connector;
+use crate::error::unavailable;
 use crate::migrate::SCHEMA_VERSION;
 use crate::options::Options;
 use crate::rows::column;
@@ -19,13 +21,16 @@ use crate::session::Sql;
 
 mod change;
 mod connections;
+mod documents;
 mod find;
+mod seals;
 mod state;
 mod statement;
 mod vectors;
 
 use change::IndexChange;
 use connections::{Connections, Purpose, Transaction};
+use seals::NextChecks;
 
 /// The maximum number of connections for queries: a query may run while another one fetches bodies.
 const READ_CONNECTIONS_MAX: usize = 4;
@@ -40,6 +45,11 @@ pub struct PostgresIndex {
     writers: Connections,
     /// Whether the trigram index, `search_words`, also contains the numbers of shards and realms (see [`statement`]).
     index_has_shards: AtomicBool,
+    /// The key of the seals, if there is one.
+    key: Option<IndexKey>,
+    next_checks: Mutex<NextChecks>,
+    /// [`TextIndex::damaged`].
+    damaged: AtomicU64,
 }
 
 impl PostgresIndex {
@@ -68,8 +78,18 @@ impl PostgresIndex {
                 handle(),
             )?,
             index_has_shards: AtomicBool::default(),
+            key: None,
+            next_checks: Mutex::default(),
+            damaged: AtomicU64::default(),
         };
         Ok(index.check_format()?.then_some(index))
+    }
+
+    /// Seals what is written with this key, and checks what is read.
+    #[must_use]
+    pub fn with_key(mut self, key: Option<IndexKey>) -> Self {
+        self.key = key;
+        self
     }
 
     /// Returns whether the store has an index. Refuses a store with another version of the schema. Empties an index of
@@ -160,6 +180,44 @@ impl PostgresIndex {
         let result = change::lock(&transaction).and_then(|()| work(&transaction));
         transaction.finish(result)
     }
+
+    /// Empties the index after an `integrity_error`; returns the failure to report.
+    fn emptied(&self, why: Failure) -> Failure {
+        if why.code != ErrorCode::IntegrityError {
+            return why;
+        }
+        tracing::warn!(%why, "the search index is damaged: it is rebuilt");
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+        let unusable = || {
+            unavailable(format!(
+                "the search index was damaged ({}); it is rebuilt",
+                why.detail
+            ))
+        };
+        self.clear().err().unwrap_or_else(unusable)
+    }
+
+    /// Runs a check of a scope, or of the index (`None`), if it is due; returns whether it found no damage.
+    fn check(
+        &self,
+        scope: Option<&IndexScope>,
+        check: impl FnOnce(&Transaction<'_>) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        let checks = || {
+            self.next_checks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if !checks().is_due(scope) {
+            return Ok(true);
+        }
+        let began = Instant::now();
+        let is_intact = self.read(check).map_err(|failure| self.emptied(failure))?;
+        if is_intact {
+            checks().record(scope, began);
+        }
+        Ok(is_intact)
+    }
 }
 
 impl TextIndex for PostgresIndex {
@@ -178,14 +236,16 @@ impl TextIndex for PostgresIndex {
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        self.write(|tx| {
+        let changed = self.write(|tx| {
             if let Some(expected) = expected
                 && state::read_version(tx)? != *expected
             {
                 return Ok(false);
             }
-            IndexChange::new(tx).apply(updates, position).map(|()| true)
-        })
+            let change = IndexChange::new(tx, self.key.as_ref());
+            change.apply(updates, position).map(|()| true)
+        });
+        changed.map_err(|failure| self.emptied(failure))
     }
 
     /// Deletes the session's documents. Later statements find nothing of the session. As after an erasure in the
@@ -232,6 +292,33 @@ impl TextIndex for PostgresIndex {
         let transaction = self.writers.begin()?;
         let result = state::analyze_if_new(&transaction);
         transaction.finish(result).map(|()| false)
+    }
+
+    /// Checks a scope at most every ten seconds.
+    fn verify(&self, scope: &IndexScope) -> Result<(), Failure> {
+        let Some(key) = &self.key else {
+            return Ok(());
+        };
+        self.check(None, |tx| seals::check_index(tx, key).map(|()| true))?;
+        let mut damaged = Vec::new();
+        self.check(Some(scope), |tx| {
+            damaged = seals::check(tx, key, scope)?;
+            Ok(damaged.is_empty())
+        })?;
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        for session_id in damaged.iter().filter_map(|(_, key)| key.as_ref()) {
+            tracing::warn!(%session_id, "the search index has other documents of a session than it was given: the session is read again");
+        }
+        self.damaged
+            .fetch_add(damaged.len() as u64, Ordering::Relaxed);
+        let numbers: Vec<i64> = damaged.iter().map(|(no, _)| *no).collect();
+        self.write(|tx| change::forget_damaged(tx, &numbers))
+    }
+
+    fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {

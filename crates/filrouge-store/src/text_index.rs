@@ -19,7 +19,7 @@ pub use candidate::{Candidate, CandidateFilter, CandidateQuery, product};
 pub use difference::StoredDocument;
 pub use fold::{fold, unfolded_range};
 pub use narrows::{can_narrow, is_dense};
-pub use seal::{BODY_MAC_BYTES, IndexKey, Member, Members, SEAL_BYTES, SealedRow};
+pub use seal::{BODY_MAC_BYTES, IndexKey, Member, Members, SEAL_BYTES, SealedRow, content_hash};
 
 use filrouge_types::Failure;
 
@@ -42,7 +42,7 @@ pub struct Shard {
 }
 
 /// The owners whose documents a query may return.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IndexScope {
     /// One owner.
     Shard(Shard),

@@ -25,8 +25,9 @@ pub(crate) fn index_location(store: &StoreUrl) -> String {
     }
 }
 
-/// Opens the index of a ledger; `None` if there is none. With `create`, a missing index is created if the settings enable it. An
-/// existing index file is opened even if the settings disable it, because erased contents must be removed from it too.
+/// Opens the index of a ledger; `None` if there is none. With `create`, a missing index is created if the settings
+/// enable it. An existing index file is opened even if the settings disable it, because erased contents must be removed
+/// from it too.
 ///
 /// # Errors
 /// When the index exists and cannot be opened, or cannot be created.
@@ -58,7 +59,7 @@ pub(crate) async fn open(
                 tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime));
             // A distributed store has no index.
             let opened = opened.await??;
-            Ok(opened.map(|index| Arc::new(index) as Arc<dyn TextIndex>))
+            Ok(opened.map(|index| Arc::new(index.with_key(key)) as Arc<dyn TextIndex>))
         }
     }
 }

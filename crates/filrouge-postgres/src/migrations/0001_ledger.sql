@@ -248,15 +248,16 @@ CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.note FOR EACH STATEMEN
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.commit_log FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.lane FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 
--- The search index (DESIGN §10; docs/adr/0026): derived from the ledger, neither copied nor verified, rebuilt by
--- `filrouge index rebuild`. docs/format.md describes the columns. Names and keys are the feeder's bytes.
+-- The search index (DESIGN §10; docs/adr/0026): derived from the ledger, not copied, rebuilt by `filrouge index
+-- rebuild`. docs/format.md describes the columns. Names and keys are the feeder's bytes.
 
 -- The feed position that the index has reached, and a counter of redactions, erasures and other removals.
 CREATE TABLE filrouge.search_state (
     one       boolean PRIMARY KEY DEFAULT true CHECK (one),
     format    integer NOT NULL,
     position  bytea,
-    forgotten bigint NOT NULL
+    forgotten bigint NOT NULL,
+    seal      bytea
 );
 INSERT INTO filrouge.search_state (format, forgotten) VALUES (1, 0);
 
@@ -265,7 +266,8 @@ CREATE TABLE filrouge.search_shard (
     no       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     realm_no bigint NOT NULL,
     realm    bytea NOT NULL,
-    owner    bytea NOT NULL
+    owner    bytea NOT NULL,
+    seal     bytea
 );
 CREATE UNIQUE INDEX search_shard_name ON filrouge.search_shard (realm, owner);
 
@@ -277,7 +279,8 @@ CREATE TABLE filrouge.search_session (
     stamp_0 bigint NOT NULL,
     stamp_1 bigint NOT NULL,
     updated bigint NOT NULL,
-    project bytea
+    project bytea,
+    seal    bytea
 );
 CREATE UNIQUE INDEX search_session_key ON filrouge.search_session (realm, key);
 CREATE INDEX search_session_shard ON filrouge.search_session (shard, no);
@@ -377,13 +380,13 @@ BEGIN
 END $$;
 
 -- Redaction and erasure delete from the index in the same transaction. They take the lock of every change of the index:
--- a feeder that still holds text from an earlier read then finds forgotten raised, and writes nothing back.
+-- a feeder that still holds text from an earlier read then finds forgotten raised, and writes nothing back. The row of
+-- the session stays, because only a program with the keyring can seal its shard without it.
 CREATE FUNCTION filrouge.search_forget() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
     erased  boolean := TG_TABLE_NAME = 'session';
     of      bigint;
     number  bigint;
-    home    bigint;
 BEGIN
     IF erased THEN
         IF NEW.erased IS NULL OR OLD.erased IS NOT NULL THEN
@@ -400,7 +403,7 @@ BEGIN
     END IF;
     PERFORM pg_advisory_xact_lock(7380400768617177960);
     UPDATE filrouge.search_state SET forgotten = forgotten + 1;
-    SELECT i.no, i.shard INTO number, home FROM filrouge.session s JOIN filrouge.search_session i
+    SELECT i.no INTO number FROM filrouge.session s JOIN filrouge.search_session i
         ON i.realm = convert_to(s.tenant_id, 'UTF8') AND i.key = convert_to(s.session_id, 'UTF8')
         WHERE s.lane = NEW.lane AND s.pk = of;
     IF number IS NULL THEN
@@ -408,13 +411,8 @@ BEGIN
     END IF;
     DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM filrouge.search_document WHERE session = number);
     DELETE FROM filrouge.search_document WHERE session = number;
-    IF NOT erased THEN
-        UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0 WHERE no = number;
-        RETURN NULL;
-    END IF;
-    DELETE FROM filrouge.search_session WHERE no = number;
-    DELETE FROM filrouge.search_shard WHERE no = home
-        AND NOT EXISTS (SELECT FROM filrouge.search_session WHERE shard = home);
+    UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0, updated = CASE WHEN erased THEN 0 ELSE updated END,
+        project = CASE WHEN erased THEN NULL ELSE project END WHERE no = number;
     RETURN NULL;
 END $$;
 CREATE TRIGGER search_forget AFTER UPDATE ON filrouge.record FOR EACH ROW EXECUTE FUNCTION filrouge.search_forget();

@@ -4,21 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::Lane;
-use filrouge_store::text_index::{IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard};
+use filrouge_store::text_index::{
+    Coverage, IndexKey, IndexUpdate, Members, SessionEntry, SessionUpdate, Shard,
+};
 use filrouge_types::Failure;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
-use super::state::decode_text;
-use super::statement::without_nul;
-use super::vectors;
+use super::seals::Seals;
+use super::{state, vectors};
 use crate::error::malformed;
-use crate::rows::{bytes, column, sql_lane};
+use crate::rows::{column, sql_lane};
 use crate::session::Sql;
 use crate::stage::REQUEST_VACUUM;
-
-/// A statement stops accepting documents once they have this many bytes.
-const BATCH_BYTES: usize = 4 << 20;
 
 /// The key of the advisory lock of the index: "flsearch" in ASCII. The triggers in the migration use the same key.
 pub(super) const LOCK: i64 = 7_380_400_768_617_177_960;
@@ -28,11 +26,12 @@ pub(super) fn lock(tx: &Transaction<'_>) -> Result<(), Failure> {
 }
 
 /// The number of a shard, and the number of its realm.
-type ShardNumbers = (i64, i64);
+pub(super) type ShardNumbers = (i64, i64);
 
 /// A transaction that changes the index.
 pub(super) struct IndexChange<'t, 'c> {
-    tx: &'t Transaction<'c>,
+    pub(super) tx: &'t Transaction<'c>,
+    pub(super) seals: Seals<'t>,
     /// The numbers of the shards that were already looked up.
     shards: BTreeMap<Shard, ShardNumbers>,
     /// The numbers of shards from which a session was removed. Those that are empty at the end are deleted.
@@ -40,9 +39,10 @@ pub(super) struct IndexChange<'t, 'c> {
 }
 
 impl<'t, 'c> IndexChange<'t, 'c> {
-    pub(super) fn new(tx: &'t Transaction<'c>) -> Self {
+    pub(super) fn new(tx: &'t Transaction<'c>, key: Option<&'t IndexKey>) -> Self {
         Self {
             tx,
+            seals: Seals::new(key),
             shards: BTreeMap::new(),
             shards_left: BTreeSet::new(),
         }
@@ -60,23 +60,19 @@ impl<'t, 'c> IndexChange<'t, 'c> {
                 IndexUpdate::Vectors(embedder, new) => vectors::put(self.tx, embedder, new)?,
             }
         }
-        if let Some(position) = position {
-            static SQL: Sql = Sql::new(
-                "UPDATE filrouge.search_state SET position = $1",
-                &[Type::BYTEA],
-            );
-            self.tx.query_all(&SQL, &[&position])?;
-        }
-        if !self.shards_left.is_empty() {
+        let shards_left: Vec<i64> = self.shards_left.into_iter().collect();
+        let mut removed = Vec::new();
+        if !shards_left.is_empty() {
             static SQL: Sql = Sql::new(
                 "DELETE FROM filrouge.search_shard o WHERE o.no = ANY($1)
-                 AND NOT EXISTS (SELECT FROM filrouge.search_session s WHERE s.shard = o.no)",
+                 AND NOT EXISTS (SELECT FROM filrouge.search_session s WHERE s.shard = o.no) RETURNING o.no",
                 &[Type::INT8_ARRAY],
             );
-            let shards_left: Vec<i64> = self.shards_left.into_iter().collect();
-            self.tx.query_all(&SQL, &[&shards_left])?;
+            for row in self.tx.query_all(&SQL, &[&shards_left])? {
+                removed.push(column::<i64>(&row, 0)?);
+            }
         }
-        Ok(())
+        self.seals.write(self.tx, &removed, position)
     }
 
     fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
@@ -84,63 +80,48 @@ impl<'t, 'c> IndexChange<'t, 'c> {
             "DELETE FROM filrouge.search_session WHERE no = $1",
             &[Type::INT8],
         );
-        let Some((no, shard)) = find_session(self.tx, realm, key)? else {
+        let Some(stored) = state::find_session(self.tx, realm, key)? else {
             return Ok(());
         };
-        remove_documents(self.tx, no)?;
-        self.tx.query_all(&SQL, &[&no])?;
-        self.shards_left.insert(shard);
+        remove_documents(self.tx, stored.no())?;
+        self.tx.query_all(&SQL, &[&stored.no()])?;
+        self.seals.remove_session(self.tx, &stored)?;
+        self.shards_left.insert(stored.shard);
         Ok(())
     }
 
+    /// Documents of a session with a wrong seal are not kept: an update of a part of it makes the index forget it.
     fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let numbers = self.shard_numbers(&update.shard)?;
-        let all_documents = || update.difference(std::iter::empty()).1;
-        let indexed = find_session(self.tx, &update.shard.realm, &update.entry.key)?;
+        let stored = state::find_session(self.tx, &update.shard.realm, &update.entry.key)?;
+        let known = stored
+            .as_ref()
+            .and_then(|stored| self.seals.documents_of(stored));
+        if let Some(stored) = &stored
+            && known.is_none()
+            && !stored.is_forgotten()
+            && update.coverage != Coverage::All
+        {
+            return forget_documents(self.tx, stored.no()).map(drop);
+        }
         let no = upsert_session(self.tx, numbers, &update.shard, &update.entry)?;
-        let missing = match indexed {
-            Some((_, shard)) if shard == numbers.0 => self.remove_stale(no, update)?,
-            Some((_, shard)) => {
-                remove_documents(self.tx, no)?;
-                self.shards_left.insert(shard);
-                all_documents()
+        let mut documents = Members::default();
+        let missing = match (&stored, known) {
+            (Some(stored), Some(known)) if stored.shard == numbers.0 => {
+                documents = known;
+                self.remove_stale(no, update, &mut documents)?
             }
-            None => all_documents(),
+            (stored, _) => {
+                if let Some(stored) = stored {
+                    remove_documents(self.tx, no)?;
+                    self.shards_left.insert(stored.shard);
+                }
+                update.difference(std::iter::empty()).1
+            }
         };
-        self.insert_documents(no, numbers, &missing)
-    }
-
-    /// Deletes the stored documents of a session that the update replaces or removes. Returns the documents to insert.
-    fn remove_stale<'u>(
-        &self,
-        session: i64,
-        update: &'u SessionUpdate,
-    ) -> Result<Vec<&'u NewDocument>, Failure> {
-        static EXISTING: Sql = Sql::new(
-            "SELECT no, key, unit, digest FROM filrouge.search_document WHERE session = $1",
-            &[Type::INT8],
-        );
-        static REMOVE: Sql = Sql::new(
-            "WITH gone AS (DELETE FROM filrouge.search_document WHERE no = ANY($1) RETURNING no)
-             DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone)",
-            &[Type::INT8_ARRAY],
-        );
-        let rows = self.tx.query_all(&EXISTING, &[&session])?;
-        let mut existing = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let number = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
-            existing.push((decode_text(bytes(row, 1)?)?, number(2)?, number(3)?));
-        }
-        let stored_digests = existing
-            .iter()
-            .map(|(key, unit, digest)| (&**key, *unit, *digest));
-        let (stale, missing) = update.difference(stored_digests);
-        let stale = stale.iter().filter_map(|index| rows.get(*index));
-        let stale: Vec<i64> = stale.map(|row| column(row, 0)).collect::<Result<_, _>>()?;
-        if !stale.is_empty() {
-            self.tx.query_all(&REMOVE, &[&stale])?;
-        }
-        Ok(missing)
+        self.insert_documents(no, numbers, &missing, &mut documents)?;
+        self.seals
+            .seal_session(self.tx, (numbers.0, no), update, stored.as_ref(), documents)
     }
 
     /// The numbers of a shard and of its realm; creates the shard if it does not exist.
@@ -174,115 +155,6 @@ impl<'t, 'c> IndexChange<'t, 'c> {
         self.shards.insert(shard.clone(), numbers);
         Ok(numbers)
     }
-
-    /// Inserts documents, with one or more statements.
-    fn insert_documents(
-        &self,
-        session: i64,
-        numbers: ShardNumbers,
-        documents: &[&NewDocument],
-    ) -> Result<(), Failure> {
-        let (mut batch, mut batch_bytes) = (DocumentColumns::default(), 0);
-        for document in documents {
-            batch_bytes += document.folded.len() + document.body.len();
-            batch.add(document);
-            if batch_bytes >= BATCH_BYTES {
-                std::mem::take(&mut batch).send(self.tx, session, numbers)?;
-                batch_bytes = 0;
-            }
-        }
-        batch.send(self.tx, session, numbers)
-    }
-}
-
-/// The values of documents, one array for each column.
-#[derive(Default)]
-struct DocumentColumns<'d> {
-    keys: Vec<&'d [u8]>,
-    units: Vec<i64>,
-    kinds: Vec<i16>,
-    created: Vec<i64>,
-    digests: Vec<i64>,
-    bytes: Vec<i32>,
-    folded: Vec<String>,
-    bodies: Vec<&'d [u8]>,
-}
-
-impl<'d> DocumentColumns<'d> {
-    fn add(&mut self, document: &'d NewDocument) {
-        self.keys.push(document.key.as_bytes());
-        self.units.push(document.unit.cast_signed());
-        self.kinds.push(document.kind.into());
-        self.created.push(document.created);
-        self.digests.push(document.digest.cast_signed());
-        self.bytes
-            .push(i32::try_from(document.folded.len()).unwrap_or(i32::MAX));
-        self.folded.push(without_nul(&document.folded));
-        self.bodies.push(&document.body);
-    }
-
-    fn send(
-        self,
-        tx: &Transaction<'_>,
-        session: i64,
-        numbers: ShardNumbers,
-    ) -> Result<(), Failure> {
-        static SQL: Sql = Sql::new(
-            "INSERT INTO filrouge.search_document
-                 (realm, shard, session, key, unit, kind, created, digest, bytes, folded, body)
-             SELECT $1, $2, $3, q.key, q.unit, q.kind, q.created, q.digest, q.bytes, q.folded, q.body
-             FROM unnest($4, $5, $6, $7, $8, $9, $10, $11) WITH ORDINALITY
-                 AS q (key, unit, kind, created, digest, bytes, folded, body, place) ORDER BY q.place",
-            &[
-                Type::INT8,
-                Type::INT8,
-                Type::INT8,
-                Type::BYTEA_ARRAY,
-                Type::INT8_ARRAY,
-                Type::INT2_ARRAY,
-                Type::INT8_ARRAY,
-                Type::INT8_ARRAY,
-                Type::INT4_ARRAY,
-                Type::TEXT_ARRAY,
-                Type::BYTEA_ARRAY,
-            ],
-        );
-        if self.keys.is_empty() {
-            return Ok(());
-        }
-        tx.query_all(
-            &SQL,
-            &[
-                &numbers.1,
-                &numbers.0,
-                &session,
-                &self.keys,
-                &self.units,
-                &self.kinds,
-                &self.created,
-                &self.digests,
-                &self.bytes,
-                &self.folded,
-                &self.bodies,
-            ],
-        )
-        .map(drop)
-    }
-}
-
-/// The number of a session, and the number of its shard; `None` if the session is not indexed.
-fn find_session(
-    tx: &Transaction<'_>,
-    realm: &[u8],
-    key: &str,
-) -> Result<Option<(i64, i64)>, Failure> {
-    static SQL: Sql = Sql::new(
-        "SELECT no, shard FROM filrouge.search_session WHERE realm = $1 AND key = $2",
-        &[Type::BYTEA, Type::BYTEA],
-    );
-    let row = tx.query_opt(&SQL, &[&realm, &key.as_bytes()])?;
-    row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?)))
-        .transpose()
 }
 
 /// Inserts or updates a session's row; returns its number.
@@ -357,20 +229,36 @@ pub(super) fn forget_session(
     realm: &[u8],
     key: &str,
 ) -> Result<u64, Failure> {
-    static SQL: Sql = Sql::new(
-        "UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0 WHERE no = $1",
-        &[Type::INT8],
-    );
     let forgotten = increment_forgotten(tx)?;
-    let Some((no, _)) = find_session(tx, realm, key)? else {
+    let Some(stored) = state::find_session(tx, realm, key)? else {
         return Ok(0);
     };
-    let count = remove_documents(tx, no)?;
-    tx.query_all(&SQL, &[&no])?;
+    let count = forget_documents(tx, stored.no())?;
     if count > 0 {
         request_vacuum(tx, forgotten)?;
     }
     Ok(count)
+}
+
+/// Deletes the documents of a session, which must then be read again; returns their number. The session keeps its seal,
+/// as a member of its shard.
+fn forget_documents(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
+    static SQL: Sql = Sql::new(
+        "UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0 WHERE no = $1",
+        &[Type::INT8],
+    );
+    let count = remove_documents(tx, no)?;
+    tx.query_all(&SQL, &[&no])?;
+    Ok(count)
+}
+
+/// Deletes the documents of damaged sessions, which must then be read again.
+pub(super) fn forget_damaged(tx: &Transaction<'_>, sessions: &[i64]) -> Result<(), Failure> {
+    increment_forgotten(tx)?;
+    for no in sessions {
+        forget_documents(tx, *no)?;
+    }
+    Ok(())
 }
 
 /// Empties the index. If this role owns the tables, truncates them, and creates the trigram index if it is missing.
@@ -395,5 +283,5 @@ pub(super) fn clear(tx: &Transaction<'_>) -> Result<(), Failure> {
         )?;
         request_vacuum(tx, forgotten)?;
     }
-    tx.run("UPDATE filrouge.search_state SET position = NULL, format = 1")
+    tx.run("UPDATE filrouge.search_state SET position = NULL, seal = NULL, format = 1")
 }

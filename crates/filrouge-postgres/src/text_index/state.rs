@@ -1,7 +1,8 @@
 //! Reads the state of the index: its position in the ledger, the indexed sessions, and counts.
 
 use filrouge_store::text_index::{
-    IndexStatus, IndexVersion, IndexedSession, SessionEntry, SessionSelection, Shard,
+    IndexScope, IndexStatus, IndexVersion, IndexedSession, Member, SealedRow, SessionEntry,
+    SessionSelection, Shard,
 };
 use filrouge_types::Failure;
 use tokio_postgres::Row;
@@ -16,7 +17,7 @@ use crate::session::Sql;
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
-            "SELECT s.no, o.realm, o.owner, s.key, s.stamp_0, s.stamp_1, s.updated, s.project
+            "SELECT s.no, o.realm, o.owner, s.key, s.stamp_0, s.stamp_1, s.updated, s.project, s.shard, s.seal
              FROM filrouge.search_session s JOIN filrouge.search_shard o ON o.no = s.shard ",
             $rest
         )
@@ -44,6 +45,73 @@ fn read_session(row: &Row) -> Result<IndexedSession, Failure> {
             project: project.as_deref().map(decode_text).transpose()?,
         },
     })
+}
+
+/// A session's row, with its shard's number and its seal.
+pub(super) struct StoredSession {
+    pub(super) session: IndexedSession,
+    pub(super) shard: i64,
+    pub(super) seal: Option<Vec<u8>>,
+}
+
+impl StoredSession {
+    fn read(row: &Row) -> Result<Self, Failure> {
+        Ok(Self {
+            session: read_session(row)?,
+            shard: column(row, 8)?,
+            seal: column(row, 9)?,
+        })
+    }
+
+    pub(super) const fn no(&self) -> i64 {
+        self.session.no.cast_signed()
+    }
+
+    /// Whether the session was forgotten, and not read again since.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.session.entry.stamp == [0, 0]
+    }
+
+    /// The row, for its seal.
+    pub(super) const fn sealed_row(&self) -> SealedRow<'_> {
+        let session = &self.session;
+        SealedRow::Session(session.no, &session.shard, &session.entry)
+    }
+
+    /// The row as a member of its shard.
+    pub(super) fn member(&self) -> Member<'_> {
+        let seal = self.seal.as_deref().unwrap_or_default();
+        Member::Row(self.shard.cast_unsigned(), self.session.no, seal)
+    }
+}
+
+/// A session's row; `None` if the session is not indexed.
+pub(super) fn find_session(
+    tx: &Transaction<'_>,
+    realm: &[u8],
+    key: &str,
+) -> Result<Option<StoredSession>, Failure> {
+    static SQL: Sql = Sql::new(
+        select_sessions!("WHERE s.realm = $1 AND s.key = $2"),
+        &[Type::BYTEA, Type::BYTEA],
+    );
+    let row = tx.query_opt(&SQL, &[&realm, &key.as_bytes()])?;
+    row.as_ref().map(StoredSession::read).transpose()
+}
+
+/// The rows of all sessions of a scope that belong to the realm of their shard.
+pub(super) fn stored_sessions(
+    tx: &Transaction<'_>,
+    scope: &IndexScope,
+) -> Result<Vec<StoredSession>, Failure> {
+    let mut statement = StatementBuilder::default();
+    let within = statement.within(scope, "s.shard", "o.realm_no");
+    let text = format!(
+        "{} WHERE {within} AND s.realm = o.realm",
+        select_sessions!("")
+    );
+    let rows = tx.query_text(&text, statement.types(), &statement.params())?;
+    rows.iter().map(StoredSession::read).collect()
 }
 
 /// Reads the position in the ledger up to which the index is built, and the counter of removals.

@@ -13,13 +13,15 @@ use super::{database, keyring, options};
 mod forgetting;
 mod plans;
 mod rights;
+mod sealed;
 
 /// The runtime of the indexes' connections.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 fn index_at(url: &str) -> PostgresIndex {
     let opened = PostgresIndex::open(&options(url, keyring()), RUNTIME.handle());
-    opened.unwrap().unwrap()
+    let key = keyring().index_key(b"a store");
+    opened.unwrap().unwrap().with_key(Some(key))
 }
 
 fn index() -> IndexFixture {

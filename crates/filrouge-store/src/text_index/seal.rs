@@ -8,6 +8,7 @@
 use std::fmt;
 
 use filrouge_types::Failure;
+use sha2::{Digest as _, Sha256};
 
 use super::{DocumentNo, NewDocument, SessionEntry, SessionNo, Shard};
 use crate::keyring::{Entropy, OsEntropy, SecretNumbers, equal_macs};
@@ -156,6 +157,15 @@ fn add_bytes(encoded: &mut Vec<u8>, bytes: &[u8]) {
 fn add_shard(encoded: &mut Vec<u8>, shard: &Shard) {
     add_bytes(encoded, &shard.realm);
     add_bytes(encoded, &shard.owner);
+}
+
+/// The hash of a document's folded text and body, for [`Member::Document`]: the SHA-256 of both their SHA-256.
+#[must_use]
+pub fn content_hash(folded: &str, body: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(Sha256::digest(folded));
+    hash.update(Sha256::digest(body));
+    hash.finalize().into()
 }
 
 /// The members of a sealed row: the secret sum of their terms modulo 2^128, and their number.

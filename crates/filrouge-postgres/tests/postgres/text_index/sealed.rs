@@ -1,0 +1,154 @@
+//! A sealed index notices what others change in its tables.
+
+use filrouge_store::contract::text_index::{
+    IndexTestExt as _, matching_bodies, shard, texts, update,
+};
+use filrouge_store::text_index::{Coverage, IndexScope, TextIndex};
+use filrouge_testbed::Database;
+use filrouge_types::ErrorCode;
+
+use super::{count, index_at};
+use crate::database;
+
+fn realm() -> IndexScope {
+    IndexScope::Realm(b"r".as_slice().into())
+}
+
+fn write(index: &dyn TextIndex, session: &str, contents: &[&str]) {
+    let update = texts(&shard("r", "a"), session, contents);
+    index.apply(&[update], None).unwrap();
+}
+
+/// A store whose index has three sessions: two of one owner, and one of another.
+fn filled() -> Database {
+    let database = database();
+    let index = index_at(&database.url());
+    write(&index, "s", &["an apple", "an apple pie"]);
+    write(&index, "t", &["a pear"]);
+    let other = texts(&shard("r", "b"), "u", &["an apple tree"]);
+    index.apply(&[other], Some(b"1")).unwrap();
+    // Another number of documents than of texts: parts of sessions are removed and replaced.
+    write(&index, "s", &["an apple", "an apple tart", "a plum"]);
+    write(&index, "s", &["an apple", "an apple pie"]);
+    index.verify(&realm()).unwrap();
+    assert_eq!(index.damaged(), 0);
+    database
+}
+
+/// The keys of the sessions that must be read again.
+fn unread(index: &dyn TextIndex) -> Vec<String> {
+    let unread = index.unread(9).unwrap();
+    let mut keys: Vec<String> = unread.iter().map(|s| s.entry.key.to_string()).collect();
+    keys.sort();
+    keys
+}
+
+const OF_S: &str = "session = (SELECT no FROM filrouge.search_session WHERE key = 's')";
+
+#[test]
+fn a_session_with_other_documents_is_forgotten() {
+    let one = format!("WHERE {OF_S} AND key = '0'");
+    let number = |column: &str, key: &str| {
+        format!("(SELECT {column} FROM filrouge.search_session WHERE key = '{key}')")
+    };
+    let columns = "realm, shard, session, unit, created, digest, kind, bytes, folded, body";
+    let attacks: [(String, &[&str]); 7] = [
+        (
+            format!("DELETE FROM filrouge.search_document {one}"),
+            &["s"],
+        ),
+        (
+            format!(
+                "INSERT INTO filrouge.search_document (key, {columns})
+                 SELECT 'x'::bytea, {columns} FROM filrouge.search_document {one}"
+            ),
+            &["s"],
+        ),
+        (
+            format!(
+                "UPDATE filrouge.search_document SET shard = {} {one}",
+                number("shard", "u")
+            ),
+            &["s"],
+        ),
+        (
+            format!(
+                "UPDATE filrouge.search_document SET key = 'x', session = {} {one}",
+                number("no", "t")
+            ),
+            &["s", "t"],
+        ),
+        (
+            format!("UPDATE filrouge.search_document SET folded = 'a plum' {one}"),
+            &["s"],
+        ),
+        (
+            format!("UPDATE filrouge.search_document SET body = '' {one}"),
+            &["s"],
+        ),
+        (
+            "UPDATE filrouge.search_session SET stamp_0 = 99 WHERE key = 's'".to_owned(),
+            &["s"],
+        ),
+    ];
+    let database = filled();
+    for (sql, damaged) in attacks {
+        database.sql(&sql);
+        let index = index_at(&database.url());
+        index.verify(&realm()).unwrap();
+        assert_eq!(unread(&index), damaged, "{sql}");
+        assert!(index.damaged() >= damaged.len() as u64, "{sql}");
+        write(&index, "s", &["an apple", "an apple pie"]);
+        write(&index, "t", &["a pear"]);
+        let again = index_at(&database.url());
+        again.verify(&realm()).unwrap();
+        assert_eq!(again.damaged(), 0, "{sql}");
+        let found = matching_bodies(&again, &shard("r", "a"), &["apple"]);
+        assert_eq!(found, ["1=an apple pie", "0=an apple"], "{sql}");
+        assert_eq!(count(&database, "search_document"), 4, "{sql}");
+    }
+}
+
+#[test]
+fn damage_of_more_than_a_session_empties_the_index() {
+    let attacks = [
+        format!(
+            "DELETE FROM filrouge.search_document WHERE {OF_S};
+             DELETE FROM filrouge.search_session WHERE key = 's'"
+        ),
+        "DELETE FROM filrouge.search_shard WHERE owner = 'b'".to_owned(),
+        "UPDATE filrouge.search_shard SET owner = 'c' WHERE owner = 'b'".to_owned(),
+        "UPDATE filrouge.search_shard SET seal = NULL".to_owned(),
+        "UPDATE filrouge.search_session SET realm = 'x' WHERE key = 's'".to_owned(),
+        "UPDATE filrouge.search_state SET position = '9'".to_owned(),
+        "UPDATE filrouge.search_state SET seal = NULL".to_owned(),
+    ];
+    let database = database();
+    for sql in attacks {
+        let index = index_at(&database.url());
+        write(&index, "s", &["an apple"]);
+        write(&index, "t", &["a pear"]);
+        let other = texts(&shard("r", "b"), "u", &["an apple tree"]);
+        index.apply(&[other], Some(b"1")).unwrap();
+        database.sql(&sql);
+        // The first search of another server.
+        let index = index_at(&database.url());
+        let failure = index.verify(&realm()).unwrap_err();
+        assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{sql}");
+        assert_eq!(index.damaged(), 1, "{sql}");
+        assert_eq!(index.position().unwrap(), None, "{sql}");
+        assert_eq!(count(&database, "search_document"), 0, "{sql}");
+        index.verify(&realm()).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_session_is_not_sealed_again_by_a_change_of_a_part() {
+    let database = filled();
+    database.sql("UPDATE filrouge.search_session SET project = 'other' WHERE key = 's'");
+    let index = index_at(&database.url());
+    let part = update(&shard("r", "a"), "s", Coverage::Units(vec![7]), Vec::new());
+    index.apply(&[part], None).unwrap();
+    assert_eq!(unread(&index), ["s"]);
+    assert_eq!(count(&database, "search_document"), 2);
+}
