@@ -79,7 +79,7 @@ impl StoredShard {
 
 /// A shard as a member of the index.
 const fn shard_member(no: i64, seal: &[u8]) -> Member<'_> {
-    Member::Row(0, no.cast_unsigned(), seal)
+    Member::Shard(no.cast_unsigned(), seal)
 }
 
 /// The seals that a change writes at its end; without a key, none.
@@ -184,7 +184,7 @@ impl<'k> Seals<'k> {
         if let Some(stored) = stored {
             self.remove_session(tx, stored)?;
         }
-        let member = Member::Row(shard.cast_unsigned(), no, &seal);
+        let member = Member::Session(shard.cast_unsigned(), no, &update.entry.key, &seal);
         self.sessions(tx, key, shard)?.add(key, &member);
         Ok(())
     }

@@ -81,7 +81,13 @@ impl StoredSession {
     /// The row as a member of its shard.
     pub(super) fn member(&self) -> Member<'_> {
         let seal = self.seal.as_deref().unwrap_or_default();
-        Member::Row(self.shard.cast_unsigned(), self.session.no, seal)
+        let session = &self.session;
+        Member::Session(
+            self.shard.cast_unsigned(),
+            session.no,
+            &session.entry.key,
+            seal,
+        )
     }
 }
 

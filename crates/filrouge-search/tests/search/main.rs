@@ -10,6 +10,7 @@ mod find_hidden;
 mod find_meaning;
 mod find_pages;
 mod find_rank;
+mod find_sealed;
 mod genuine;
 mod ledger;
 mod tampered;

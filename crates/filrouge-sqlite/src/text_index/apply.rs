@@ -164,7 +164,7 @@ impl<'a> IndexChange<'a> {
             let members = &mut self.counts(stored.shard)?.members;
             members.remove(key, &stored.member());
         }
-        let member = Member::Row(shard.cast_unsigned(), no, &seal);
+        let member = Member::Session(shard.cast_unsigned(), no, &update.entry.key, &seal);
         self.counts(shard)?.members.add(key, &member);
         Ok(())
     }

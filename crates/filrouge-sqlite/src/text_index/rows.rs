@@ -88,7 +88,8 @@ impl StoredSession {
     /// The row as a member of its shard.
     pub(super) fn member(&self) -> Member<'_> {
         let [shard, no] = [self.shard, self.no].map(i64::cast_unsigned);
-        Member::Row(shard, no, self.seal.as_deref().unwrap_or_default())
+        let seal = self.seal.as_deref().unwrap_or_default();
+        Member::Session(shard, no, &self.entry.key, seal)
     }
 }
 

@@ -65,9 +65,9 @@ pub(super) fn write_state(
         for (no, previous, new) in sealed_shards {
             // A new shard has no seal before.
             if let Some(previous) = previous {
-                members.remove(key, &Member::Row(0, no.cast_unsigned(), previous));
+                members.remove(key, &Member::Shard(no.cast_unsigned(), previous));
             }
-            members.add(key, &Member::Row(0, no.cast_unsigned(), new));
+            members.add(key, &Member::Shard(no.cast_unsigned(), new));
         }
         seal = Some(key.seal(&SealedRow::Index(position), members)?);
     }
@@ -141,7 +141,7 @@ fn check_index(conn: &Connection, key: &IndexKey) -> Result<(), Failure> {
     })?;
     let mut found = Members::default();
     for (no, seal) in &shards {
-        found.add(key, &Member::Row(0, no.cast_unsigned(), seal));
+        found.add(key, &Member::Shard(no.cast_unsigned(), seal));
     }
     match found == members {
         true => Ok(()),

@@ -42,8 +42,10 @@ pub enum SealedRow<'a> {
 /// A member of a sealed row.
 #[derive(Debug, Clone, Copy)]
 pub enum Member<'a> {
-    /// A row that is sealed itself: the number of the shard (0 for a shard itself), its own number, and its seal.
-    Row(u64, u64, &'a [u8]),
+    /// A session: the number of its shard, its number, its key and its seal. A forgotten session keeps its seal.
+    Session(u64, SessionNo, &'a str, &'a [u8]),
+    /// A shard: its number and its seal.
+    Shard(u64, &'a [u8]),
     /// A document.
     Document {
         /// The number of its session.
@@ -81,9 +83,15 @@ impl<'a> Member<'a> {
     fn encode(&self) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(128);
         match self {
-            Self::Row(shard, no, seal) => {
-                encoded.push(b'r');
+            Self::Session(shard, no, key, seal) => {
+                encoded.push(b's');
                 add_numbers(&mut encoded, &[*shard, *no]);
+                add_bytes(&mut encoded, key.as_bytes());
+                encoded.extend_from_slice(seal);
+            }
+            Self::Shard(no, seal) => {
+                encoded.push(b'h');
+                add_numbers(&mut encoded, &[*no]);
                 encoded.extend_from_slice(seal);
             }
             Self::Document {
@@ -288,7 +296,7 @@ mod tests {
         let (key, shard, entry) = (key("a store"), shard("owner"), entry());
         let row = SealedRow::Session(9, &shard, &entry);
         let mut members = Members::default();
-        members.add(&key, &Member::Row(1, 2, b"one"));
+        members.add(&key, &Member::Session(1, 2, "key", b"one"));
         let seal = key.seal(&row, members).unwrap();
         assert_eq!(key.open(&row, Some(&seal)), Some(members));
         for at in 0..seal.len() {

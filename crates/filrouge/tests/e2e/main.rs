@@ -103,6 +103,7 @@ mod search_http;
 mod search_ledger;
 mod search_owners;
 mod search_redacted;
+mod search_sealed;
 mod second_identity;
 mod secrets;
 mod servers;

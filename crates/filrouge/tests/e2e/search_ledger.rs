@@ -144,7 +144,7 @@ fn a_relative_time_means_the_same_on_every_page() {
     assert_eq!(ids, ["s0", "s1", "s2"]);
 }
 
-fn gauge(text: &str, name: &str) -> u64 {
+pub(crate) fn gauge(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap_or_else(|| panic!("{name}: {text}"))
         .trim()

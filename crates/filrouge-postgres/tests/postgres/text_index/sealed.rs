@@ -116,6 +116,8 @@ fn damage_of_more_than_a_session_empties_the_index() {
             "DELETE FROM filrouge.search_document WHERE {OF_S};
              DELETE FROM filrouge.search_session WHERE key = 's'"
         ),
+        "UPDATE filrouge.search_session SET key = 'x', stamp_0 = 0, stamp_1 = 0 WHERE key = 's'"
+            .to_owned(),
         "DELETE FROM filrouge.search_shard WHERE owner = 'b'".to_owned(),
         "UPDATE filrouge.search_shard SET owner = 'c' WHERE owner = 'b'".to_owned(),
         "UPDATE filrouge.search_shard SET seal = NULL".to_owned(),
