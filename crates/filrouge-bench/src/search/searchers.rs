@@ -9,6 +9,7 @@ use filrouge_search::feed::{Indexes, SourceIndex};
 use filrouge_search::{Field, Mode, Results, SearchDocument, SearchRequest, Searcher, kind};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
+use filrouge_store::Keyring;
 use filrouge_store::text_index::{
     CandidateFilter, CandidateQuery, IndexScope, IndexUpdate, TextIndex,
 };
@@ -19,7 +20,8 @@ const TEXTS_PER_CALL: usize = 32;
 
 /// Opens an index in a file.
 pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
-    Ok(Arc::new(SqliteIndex::open(file)?))
+    let key = Keyring::single([7; 32]).index_key(b"bench");
+    Ok(Arc::new(SqliteIndex::open(file)?.with_key(Some(key))))
 }
 
 /// Indexes of sources, each in a separate file.

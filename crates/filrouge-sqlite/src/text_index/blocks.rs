@@ -12,8 +12,8 @@ use filrouge_types::Failure;
 use rusqlite::{Connection, Row, params};
 
 use super::postings;
-use super::rows::{execute, query_all};
-use super::segments::Segment;
+use super::rows::{execute, query_all, query_optional};
+use super::segments::{PostingsTable, Segment};
 use super::words::number;
 use crate::error::{failure, malformed};
 
@@ -100,8 +100,10 @@ pub(super) fn read_first(
 }
 
 /// Deletes a block from a segment, but not its long lists.
-pub(super) fn delete(conn: &Connection, segment: &Segment, first: i64) -> Result<(), Failure> {
-    let row = [segment.shard, segment.id, first];
+pub(super) fn delete(conn: &Connection, segment: &Segment, block: &Block) -> Result<(), Failure> {
+    segment.remove(&PostingsTable::Spelling.member(block.first, &block.words));
+    segment.remove(&PostingsTable::Posting.member(block.first, &block.lists));
+    let row = [segment.shard, segment.id, block.first];
     for table in ["spelling", "posting"] {
         let sql = format!("DELETE FROM {table} WHERE shard = ?1 AND segment = ?2 AND first = ?3");
         execute(conn, &sql, row)?;
@@ -133,8 +135,26 @@ pub(super) fn delete_long_list(
     segment: &Segment,
     word: u64,
 ) -> Result<(), Failure> {
-    let sql = "DELETE FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-    execute(conn, sql, [segment.shard, segment.id, word.cast_signed()]).map(|_| ())
+    let sql = "DELETE FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3 RETURNING documents";
+    let row = [segment.shard, segment.id, word.cast_signed()];
+    let list: Option<Vec<u8>> = query_optional(conn, sql, row, |row| row.get(0))?;
+    if let Some(list) = list {
+        segment.remove(&PostingsTable::LongPosting.member(word.cast_signed(), &list));
+    }
+    Ok(())
+}
+
+fn insert_long_list(
+    conn: &Connection,
+    segment: &Segment,
+    word: u64,
+    list: &[u8],
+) -> Result<(), Failure> {
+    let word = word.cast_signed();
+    let sql = "INSERT INTO long_posting (shard, segment, word, documents) VALUES (?1, ?2, ?3, ?4)";
+    execute(conn, sql, params![segment.shard, segment.id, word, list])?;
+    segment.add(&PostingsTable::LongPosting.member(word, list));
+    Ok(())
 }
 
 /// Removes documents, given in ascending order, from a segment.
@@ -145,7 +165,7 @@ pub(super) fn remove(
 ) -> Result<(), Failure> {
     let emptied = remove_from_long_lists(conn, segment, documents)?;
     for block in affected_blocks(conn, segment, documents, !emptied.is_empty())? {
-        delete(conn, segment, block.first)?;
+        delete(conn, segment, &block)?;
         let (mut writer, mut remaining) = (BlockWriter::new(conn, segment), Vec::new());
         for entry in block.entries()? {
             match entry.list {
@@ -192,15 +212,14 @@ fn remove_from_long_lists(
     }
     let (mut emptied, mut list) = (HashSet::new(), Vec::new());
     for (word, remaining) in changed {
+        delete_long_list(conn, segment, word.cast_unsigned())?;
         if remaining.is_empty() {
-            delete_long_list(conn, segment, word.cast_unsigned())?;
             emptied.insert(word.cast_unsigned());
             continue;
         }
         list.clear();
         postings::encode(segment.first, &remaining, &mut list);
-        let sql = "UPDATE long_posting SET documents = ?4 WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-        execute(conn, sql, params![segment.shard, segment.id, word, list])?;
+        insert_long_list(conn, segment, word.cast_unsigned(), &list)?;
     }
     Ok(emptied)
 }
@@ -289,14 +308,7 @@ impl<'a> BlockWriter<'a> {
         postings::encode(self.segment.first, documents, &mut list);
         let is_short = list.len() <= SHORT_LIST_MAX_BYTES;
         if !is_short && self.previous != Some(number) {
-            let sql = "INSERT INTO long_posting (shard, segment, word, documents) VALUES (?1, ?2, ?3, ?4)";
-            let row = params![
-                self.segment.shard,
-                self.segment.id,
-                number.cast_signed(),
-                list
-            ];
-            execute(self.conn, sql, row)?;
+            insert_long_list(self.conn, self.segment, number, &list)?;
         }
         let result = self.add_encoded(
             number,
@@ -355,6 +367,10 @@ impl<'a> BlockWriter<'a> {
         let sql = "INSERT INTO posting (shard, segment, first, lists) VALUES (?1, ?2, ?3, ?4)";
         let row = params![self.segment.shard, self.segment.id, first, self.lists];
         execute(self.conn, sql, row)?;
+        self.segment
+            .add(&PostingsTable::Spelling.member(first, &self.words));
+        self.segment
+            .add(&PostingsTable::Posting.member(first, &self.lists));
         self.words.clear();
         self.lists.clear();
         Ok(())

@@ -30,7 +30,7 @@ pub(super) struct Counts {
     /// The number of documents removed so far.
     removals: i64,
     pub(super) name: Shard,
-    /// The sessions with which the shard is sealed; empty without a key.
+    /// The sessions, segments and pending documents with which the shard is sealed; empty without a key.
     pub(super) members: Members,
     /// The stored seal.
     pub(super) seal: Option<Vec<u8>>,
@@ -85,11 +85,6 @@ impl Counts {
             self.newest,
             self.removals,
         ]
-    }
-
-    /// The number of pending documents.
-    pub(super) const fn pending(&self) -> i64 {
-        self.pending
     }
 
     /// Writes the counts, and seals the shard if there is a key; returns the new seal.

@@ -5,7 +5,8 @@ use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
 use super::apply::IndexChange;
-use super::rows::{StoredSession, execute, query_all, query_number};
+use super::rows::{StoredSession, execute, query_all, query_number, query_optional};
+use super::segments::PostingsTable;
 use super::spellings;
 
 /// A change that adds much writes the collected postings whenever their texts reach this size, in bytes.
@@ -78,12 +79,17 @@ impl IndexChange<'_> {
         document: &Outdated,
     ) -> Result<(), Failure> {
         let Outdated { no, size } = *document;
-        let sql = "DELETE FROM pending WHERE shard = ?1 AND document = ?2";
-        let was_pending = execute(self.conn, sql, [shard, no])? > 0;
-        let removal = self.counts(shard)?.count_removal(size, was_pending);
+        let sql = "DELETE FROM pending WHERE shard = ?1 AND document = ?2 RETURNING words";
+        let words: Option<Vec<u8>> = query_optional(self.conn, sql, [shard, no], |row| row.get(0))?;
+        let (key, was_pending) = (self.key, words.is_some());
+        let counts = self.counts(shard)?;
+        let removal = counts.count_removal(size, was_pending);
+        if let (Some(key), Some(words)) = (key, words) {
+            let row = PostingsTable::Pending.member(no, &words);
+            counts.members.remove(key, &row);
+        }
         if !was_pending {
-            let sql =
-                "INSERT INTO gone (shard, document, session, removal) VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT OR REPLACE INTO gone (shard, document, session, removal) VALUES (?1, ?2, ?3, ?4)";
             execute(self.conn, sql, [shard, no, session, removal])?;
         }
         execute(self.conn, "DELETE FROM document WHERE id = ?1", [no])?;
@@ -98,7 +104,8 @@ impl IndexChange<'_> {
         Ok(())
     }
 
-    /// Adds a document, also to `members`. Its words go to the shard's builder, if there is one; otherwise the document is pending.
+    /// Adds a document, also to `members`. Its words go to the shard's builder, if there is one; otherwise the document
+    /// is pending.
     pub(super) fn insert_document(
         &mut self,
         shard: i64,
@@ -134,8 +141,13 @@ impl IndexChange<'_> {
             }
             return Ok(());
         }
-        self.counts(shard)?.count_pending(size);
         let words = spellings::encode(&document.folded);
+        let (key, row) = (self.key, PostingsTable::Pending.member(no, &words));
+        let counts = self.counts(shard)?;
+        counts.count_pending(size);
+        if let Some(key) = key {
+            counts.members.add(key, &row);
+        }
         let sql = "INSERT INTO pending (shard, document, size, words) VALUES (?1, ?2, ?3, ?4)";
         execute(self.conn, sql, params![shard, no, size, words])?;
         Ok(())

@@ -32,26 +32,27 @@ pub(super) fn forget(
         "UPDATE state SET forgotten = forgotten + 1, erasing = 1",
         [],
     )?;
-    let mut count = 0;
+    let mut change = IndexChange::begin(conn, seal_key)?;
     let session = session_of(conn, realm, key)?;
-    if let Some(session) = &session {
-        let mut change = IndexChange::begin(conn, seal_key)?;
-        count = change.forget_session(session)?;
-        change.finish(None)?;
-    }
+    let count = match &session {
+        Some(session) => change.forget_session(session)?,
+        None => 0,
+    };
     // The table `gone` lists documents that were removed earlier and may still be in postings. Without the session's
     // row, the session's documents cannot be distinguished from those of other removed sessions of the realm, so all of
-    // these are removed from the postings.
+    // these are removed from the postings. Others may have changed the table: documents that exist are kept.
     let removed: Vec<(i64, i64)> = match session {
         Some(session) => {
-            let sql = "SELECT shard, document FROM gone WHERE session = ?1";
+            let sql = "SELECT shard, document FROM gone WHERE session = ?1
+                AND NOT EXISTS (SELECT 1 FROM document d WHERE d.id = gone.document)";
             query_all(conn, sql, [session.no], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?
         }
         None => {
             let sql = "SELECT g.shard, g.document FROM gone g JOIN shard h ON h.id = g.shard WHERE h.realm = ?1
-                AND NOT EXISTS (SELECT 1 FROM session s WHERE s.id = g.session)";
+                AND NOT EXISTS (SELECT 1 FROM session s WHERE s.id = g.session)
+                AND NOT EXISTS (SELECT 1 FROM document d WHERE d.id = g.document)";
             query_all(conn, sql, [realm], |row| Ok((row.get(0)?, row.get(1)?)))?
         }
     };
@@ -64,27 +65,30 @@ pub(super) fn forget(
     }
     for (shard, mut documents) in by_shard {
         documents.sort_unstable();
-        remove_from_postings(conn, shard, &documents)?;
+        remove_from_postings(&mut change, shard, &documents)?;
         let sql = "DELETE FROM gone WHERE shard = ?1 AND document = ?2";
         for document in documents {
             execute(conn, sql, [shard, document.cast_signed()])?;
         }
     }
+    change.finish(None)?;
     Ok(count)
 }
 
 /// Removes documents, given in ascending order, from all postings of a shard.
 fn remove_from_postings(
-    conn: &Connection,
+    change: &mut IndexChange<'_>,
     shard: i64,
     documents: &[DocumentNo],
 ) -> Result<(), Failure> {
     let (Some(first), Some(last)) = (documents.first(), documents.last()) else {
         return Ok(());
     };
-    for segment in Segment::all(conn, shard)? {
+    for segment in Segment::all(change.conn, shard)? {
         if segment.first <= *last && segment.last >= *first {
-            blocks::remove(conn, &segment, documents)?;
+            let segment = segment.open(change.key)?;
+            blocks::remove(change.conn, &segment, documents)?;
+            change.seal_segment(&segment)?;
         }
     }
     Ok(())

@@ -71,7 +71,8 @@ CREATE TABLE segment (
     documents INTEGER NOT NULL,
     target INTEGER,
     made INTEGER NOT NULL DEFAULT 1,
-    removal INTEGER NOT NULL
+    removal INTEGER NOT NULL,
+    seal BLOB
 );
 CREATE INDEX segment_shard ON segment (shard, level);
 CREATE TABLE spelling (

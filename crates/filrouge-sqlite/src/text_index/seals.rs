@@ -1,4 +1,4 @@
-//! The seals of the index, its shards and its sessions: how changes keep them, and how searches check them.
+//! The seals of the index, its shards, sessions and segments: how changes keep them, and how searches check them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,14 +6,15 @@ use filrouge_store::text_index::{
     IndexKey, IndexScope, Key, Member, Members, SEAL_BYTES, SealedRow,
 };
 use filrouge_types::Failure;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params, params_from_iter};
 
 use super::apply::IndexChange;
 use super::counts::Counts;
 use super::document_cache::ResolvedScope;
 use super::files::{IndexFile, lock};
 use super::forget;
-use super::rows::{StoredSession, execute, query_all, query_number, query_optional};
+use super::rows::{StoredSession, execute, query_all, query_optional};
+use super::segments::{PostingsTable, Segment};
 use crate::error::{failure, malformed};
 
 /// A shard that a change has sealed: its number, its previous seal and the new one.
@@ -157,16 +158,26 @@ fn check_shard(
 ) -> Result<(), Failure> {
     let found_before = damage.count();
     let counts = Counts::read(conn, Some(key), shard)?;
-    let sql = "SELECT count(*) FROM pending WHERE shard = ?1";
-    if query_number(conn, sql, [shard])? != counts.pending() {
-        return Err(malformed("set of pending documents"));
-    }
     let columns = StoredSession::COLUMNS;
     let sql = format!("SELECT {columns} FROM session WHERE shard = ?1 AND realm = ?2");
     let row = params![shard, counts.name.realm];
     let sessions = query_all(conn, &sql, row, StoredSession::from_row)?;
     let mut documents = read_documents(conn, key, shard)?;
     let mut members = Members::default();
+    let sql = "SELECT document, words FROM pending WHERE shard = ?1";
+    add_rows(
+        conn,
+        key,
+        (PostingsTable::Pending, sql),
+        &[shard],
+        &mut members,
+    )?;
+    for segment in Segment::all(conn, shard)? {
+        check_segment(conn, key, &segment)?;
+        if let Some(member) = segment.member() {
+            members.add(key, &member);
+        }
+    }
     for session in &sessions {
         members.add(key, &session.member());
         let found = documents.remove(&session.no).unwrap_or_default();
@@ -183,12 +194,56 @@ fn check_shard(
         }
     }
     if members != counts.members {
-        return Err(malformed("set of sessions"));
+        return Err(malformed("set of sessions or postings"));
     }
     let strays = documents.into_keys().map(|session| (shard, session));
     damage.strays.extend(strays);
     if damage.count() > found_before {
         damage.shards.push(shard);
+    }
+    Ok(())
+}
+
+/// Compares the postings of a segment with its seal.
+fn check_segment(conn: &Connection, key: &IndexKey, segment: &Segment) -> Result<(), Failure> {
+    let mut rows = Members::default();
+    for (table, sql) in [
+        (
+            PostingsTable::Spelling,
+            "SELECT first, words FROM spelling WHERE shard = ?1 AND segment = ?2",
+        ),
+        (
+            PostingsTable::Posting,
+            "SELECT first, lists FROM posting WHERE shard = ?1 AND segment = ?2",
+        ),
+        (
+            PostingsTable::LongPosting,
+            "SELECT word, documents FROM long_posting WHERE shard = ?1 AND segment = ?2",
+        ),
+    ] {
+        let place = [segment.shard, segment.id];
+        add_rows(conn, key, (table, sql), &place, &mut rows)?;
+    }
+    match rows == segment.sealed_rows(key)? {
+        true => Ok(()),
+        false => Err(malformed("set of postings")),
+    }
+}
+
+/// Adds the rows that a statement selects, their numbers and contents, to `members`.
+fn add_rows(
+    conn: &Connection,
+    key: &IndexKey,
+    (table, sql): (PostingsTable, &str),
+    place: &[i64],
+    members: &mut Members,
+) -> Result<(), Failure> {
+    let mut statement = conn.prepare_cached(sql).map_err(failure)?;
+    let mut rows = statement.query(params_from_iter(place)).map_err(failure)?;
+    while let Some(row) = rows.next().map_err(failure)? {
+        let contents = row.get_ref(1).and_then(|value| Ok(value.as_blob()?));
+        let no = row.get(0).map_err(failure)?;
+        members.add(key, &table.member(no, contents.map_err(failure)?));
     }
     Ok(())
 }

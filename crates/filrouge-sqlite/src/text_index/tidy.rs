@@ -44,30 +44,36 @@ pub(super) fn step(conn: &Connection, key: Option<&IndexKey>) -> Result<bool, Fa
         change.finish(None)?;
         return Ok(true);
     }
-    let merge = match unfinished_merge(conn)? {
-        None => begin_merge(conn)?,
+    let merge = match unfinished_merge(conn, key)? {
+        None => begin_merge(conn, key)?,
         merge => merge,
     };
     match merge {
-        Some(merge) => merge.step(conn).map(|()| true),
+        Some(merge) => merge.step(conn, key).map(|()| true),
         None => Ok(false),
     }
 }
 
-fn unfinished_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
+fn unfinished_merge(conn: &Connection, key: Option<&IndexKey>) -> Result<Option<Merge>, Failure> {
     let columns = Segment::COLUMNS;
     let sql = format!("SELECT {columns} FROM segment WHERE made = 0 LIMIT 1");
     let Some(target) = query_optional(conn, &sql, [], Segment::from_row)? else {
         return Ok(None);
     };
-    let sql = format!("SELECT {columns} FROM segment WHERE shard = ?1 AND target = ?2");
+    // Others may have changed `target`: a segment is never merged into itself.
+    let sql =
+        format!("SELECT {columns} FROM segment WHERE shard = ?1 AND target = ?2 AND id <> ?2");
     let sources = query_all(conn, &sql, [target.shard, target.id], Segment::from_row)?;
-    Ok(Some(Merge { target, sources }))
+    let sources = sources.into_iter().map(|source| source.open(key));
+    Ok(Some(Merge {
+        sources: sources.collect::<Result<_, _>>()?,
+        target: target.open(key)?,
+    }))
 }
 
 /// Begins a merge if one is due: of [`SEGMENTS_PER_MERGE`] segments of one level, or of a single segment of which more
 /// than a quarter of the documents (plus 16) were removed.
-fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
+fn begin_merge(conn: &Connection, key: Option<&IndexKey>) -> Result<Option<Merge>, Failure> {
     let sql =
         "SELECT shard, level FROM segment GROUP BY shard, level HAVING count(*) >= ?1 LIMIT 1";
     let full_level = query_optional(conn, sql, [SEGMENTS_PER_MERGE], |row| {
@@ -105,22 +111,29 @@ fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let sql = "UPDATE segment SET (first, last, documents) =
         (SELECT min(first), max(last), sum(documents) FROM segment WHERE target = ?1 AND shard = ?2) WHERE id = ?1";
     execute(conn, sql, [target, shard])?;
-    unfinished_merge(conn)
+    unfinished_merge(conn, key)
 }
 
 impl Merge {
     /// Moves the next words, or ends the merge if all words were moved.
-    fn step(&self, conn: &Connection) -> Result<(), Failure> {
+    fn step(&self, conn: &Connection, key: Option<&IndexKey>) -> Result<(), Failure> {
         let removed = self.removed_documents(conn)?;
+        let mut change = IndexChange::begin(conn, key)?;
         match self.move_words(conn, &removed)? {
-            true => Ok(()),
-            false => self.finish(conn),
+            true => {
+                for segment in self.sources.iter().chain([&self.target]) {
+                    change.seal_segment(segment)?;
+                }
+            }
+            false => self.finish(&mut change)?,
         }
+        change.finish(None)
     }
 
-    /// The removed documents that the merge drops.
+    /// The removed documents that the merge drops. Others may have changed `gone`: documents that exist are kept.
     fn removed_documents(&self, conn: &Connection) -> Result<HashSet<u64>, Failure> {
-        let sql = "SELECT document FROM gone WHERE shard = ?1 AND document BETWEEN ?2 AND ?3";
+        let sql = "SELECT document FROM gone WHERE shard = ?1 AND document BETWEEN ?2 AND ?3
+            AND NOT EXISTS (SELECT 1 FROM document d WHERE d.id = gone.document)";
         let [first, last] = [self.target.first, self.target.last].map(DocumentNo::cast_signed);
         let removed = query_all(conn, sql, [self.target.shard, first, last], |row| {
             row.get::<_, i64>(0)
@@ -144,7 +157,7 @@ impl Merge {
                 bound = bound.min(next.first.cast_unsigned());
             }
             for block in blocks.iter() {
-                blocks::delete(conn, source, block.first)?;
+                blocks::delete(conn, source, block)?;
                 for entry in block.entries()? {
                     words.push((entry, *source));
                 }
@@ -214,13 +227,13 @@ impl Merge {
         writer.finish()
     }
 
-    fn finish(&self, conn: &Connection) -> Result<(), Failure> {
-        let shard_and_id = [self.target.shard, self.target.id];
-        execute(
-            conn,
-            "DELETE FROM segment WHERE shard = ?1 AND target = ?2",
-            shard_and_id,
-        )?;
+    fn finish(&self, change: &mut IndexChange<'_>) -> Result<(), Failure> {
+        for source in &self.sources {
+            change.remove_segment(source)?;
+        }
+        let (conn, shard_and_id) = (change.conn, [self.target.shard, self.target.id]);
+        let sql = "DELETE FROM segment WHERE shard = ?1 AND target = ?2 AND id <> ?2";
+        execute(conn, sql, shard_and_id)?;
         // The new segment contains no document that was removed before the merge began. Such documents are deleted from
         // `gone`, unless an older segment, built before their removal, may still contain them.
         let sql = "DELETE FROM gone WHERE shard = ?1 AND removal <= (SELECT removal FROM segment WHERE id = ?2)
@@ -228,7 +241,7 @@ impl Merge {
             AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.removal < gone.removal
                 AND gone.document BETWEEN s.first AND s.last)";
         let purged = i64::try_from(execute(conn, sql, shard_and_id)?).unwrap_or(0);
-        let sql = "UPDATE segment SET documents = max(documents - ?2, 0), made = 1 WHERE id = ?1";
+        let sql = "UPDATE segment SET documents = max(documents - ?2, 0), made = 1, target = NULL WHERE id = ?1";
         execute(conn, sql, [self.target.id, purged]).map(|_| ())
     }
 }

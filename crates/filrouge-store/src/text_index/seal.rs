@@ -1,6 +1,7 @@
 //! Seals show whether the rows of an index are those that were written to it (docs/adr/0041-sealed-index.md).
 //!
-//! A session is sealed with its documents, a shard with its sessions, and the index with its shards. As in the store
+//! A session is sealed with its documents, a segment with its postings, a shard with its sessions and segments, and the
+//! index with its shards. As in the store
 //! digest (`digest.rs`), each member has a secret term, and a seal contains the masked sum of the terms: a change
 //! of one member needs no other member, and older members with the same sum cannot be found. A MAC binds the sum to the
 //! row's other values.
@@ -33,8 +34,10 @@ impl fmt::Debug for IndexKey {
 pub enum SealedRow<'a> {
     /// The index, with its feed position; its members are shards.
     Index(Option<&'a [u8]>),
-    /// A shard with its number and its counts; its members are sessions.
+    /// A shard with its number and its counts; its members are sessions, and what makes them found.
     Shard(u64, &'a Shard, &'a [i64]),
+    /// A segment with its number, and the lowest and highest number of its documents; its members are its rows.
+    Segment(u64, DocumentNo, DocumentNo),
     /// A session with its number and its shard; its members are documents.
     Session(SessionNo, &'a Shard, &'a SessionEntry),
 }
@@ -46,6 +49,10 @@ pub enum Member<'a> {
     Session(u64, SessionNo, &'a str, &'a [u8]),
     /// A shard: its number and its seal.
     Shard(u64, &'a [u8]),
+    /// A segment of postings of a shard: its number and its seal.
+    Segment(u64, &'a [u8]),
+    /// A row of a segment, or a document of a shard without postings: its table, its number, and its contents.
+    Postings(u8, u64, &'a [u8]),
     /// A document.
     Document {
         /// The number of its session.
@@ -94,6 +101,16 @@ impl<'a> Member<'a> {
                 add_numbers(&mut encoded, &[*no]);
                 encoded.extend_from_slice(seal);
             }
+            Self::Segment(no, seal) => {
+                encoded.push(b'g');
+                add_numbers(&mut encoded, &[*no]);
+                encoded.extend_from_slice(seal);
+            }
+            Self::Postings(table, no, contents) => {
+                encoded.extend_from_slice(&[b'p', *table]);
+                add_numbers(&mut encoded, &[*no]);
+                encoded.extend_from_slice(contents);
+            }
             Self::Document {
                 session,
                 no,
@@ -132,6 +149,10 @@ impl SealedRow<'_> {
                     .iter()
                     .for_each(|count| encoded.extend_from_slice(&count.to_be_bytes()));
             }
+            Self::Segment(no, first, last) => {
+                encoded.push(b'G');
+                add_numbers(&mut encoded, &[*no, *first, *last]);
+            }
             Self::Session(no, shard, entry) => {
                 encoded.push(b'S');
                 add_numbers(&mut encoded, &[*no, entry.stamp[0], entry.stamp[1]]);
@@ -147,7 +168,10 @@ impl SealedRow<'_> {
 
     /// Whether the row may be without a seal while it has no members.
     const fn may_be_unsealed(&self) -> bool {
-        matches!(self, Self::Index(None) | Self::Shard(..))
+        matches!(
+            self,
+            Self::Index(None) | Self::Shard(..) | Self::Segment(..)
+        )
     }
 }
 
@@ -196,6 +220,12 @@ impl Members {
         self.count = self.count.wrapping_add(1);
     }
 
+    /// Removes these members.
+    pub const fn remove_all(&mut self, removed: Self) {
+        self.sum = self.sum.wrapping_sub(removed.sum);
+        self.count = self.count.wrapping_sub(removed.count);
+    }
+
     /// Removes a member.
     pub fn remove(&mut self, key: &IndexKey, member: &Member<'_>) {
         self.sum = self.sum.wrapping_sub(key.term(member));
@@ -237,8 +267,8 @@ impl IndexKey {
         Ok(seal)
     }
 
-    /// The members of a row that has this seal; `None` if it is not the seal of this row. A new index, and a new shard,
-    /// have neither a seal nor members.
+    /// The members of a row that has this seal; `None` if it is not the seal of this row. A new index, shard or segment
+    /// has neither a seal nor members.
     #[must_use]
     pub fn open(&self, row: &SealedRow<'_>, seal: Option<&[u8]>) -> Option<Members> {
         let Some(seal) = seal else {

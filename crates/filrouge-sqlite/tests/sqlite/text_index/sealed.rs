@@ -53,10 +53,15 @@ impl Sealed {
 
     #[track_caller]
     fn assert_intact(&self) {
+        self.assert_valid();
+        assert_eq!(self.unread(), [""; 0]);
+    }
+
+    #[track_caller]
+    fn assert_valid(&self) {
         let before = self.index.damaged();
         self.index.verify(&realm()).unwrap();
         assert_eq!(self.index.damaged(), before);
-        assert_eq!(self.unread(), [""; 0]);
     }
 
     /// The keys of the sessions that must be read again.
@@ -244,4 +249,85 @@ fn an_index_without_seals_is_built_again_with_a_key() {
     let sealed = sealed_index_at(&path);
     sealed.verify(&realm()).unwrap_err();
     assert_eq!(sealed.status().unwrap().documents, 0);
+}
+
+/// Adds a session whose documents get postings at once, and a word that gets a long list.
+fn write_many(sealed: &Sealed, session: &str) {
+    let contents: Vec<String> = (0..300)
+        .map(|n| format!("cherry {session} no{n}"))
+        .collect();
+    let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
+    sealed.write(session, &contents);
+}
+
+fn count_of(sealed: &Sealed, word: &str) -> usize {
+    matching_bodies(&sealed.index, &shard("r", "a"), &[word]).len()
+}
+
+#[test]
+fn other_postings_empty_the_index() {
+    for sql in [
+        "DELETE FROM posting",
+        "DELETE FROM spelling",
+        "DELETE FROM long_posting",
+        "DELETE FROM segment",
+        "UPDATE posting SET lists = zeroblob(length(lists))",
+        "UPDATE spelling SET words = x'0a610a'",
+        "UPDATE long_posting SET documents = x'00'",
+        "UPDATE segment SET first = first + 1",
+        "UPDATE segment SET seal = NULL",
+        "UPDATE pending SET words = x'0a610a'",
+    ] {
+        let mut sealed = Sealed::new();
+        write_many(&sealed, "many");
+        sealed.write("s", &["apple", "apple pie", "plum"]);
+        sealed.assert_intact();
+        assert_eq!(count_of(&sealed, "cherry"), 300);
+        sealed.attack(sql);
+        let failure = sealed.index.verify(&realm()).unwrap_err();
+        assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{sql}");
+        assert_eq!(sealed.index.damaged(), 1, "{sql}");
+        sealed.reopen();
+        sealed.assert_intact();
+        assert_eq!(sealed.index.status().unwrap().documents, 0, "{sql}");
+    }
+}
+
+#[test]
+fn seals_stay_valid_while_postings_are_merged_and_removed() {
+    let mut sealed = Sealed::new();
+    for n in 0..17 {
+        write_many(&sealed, &format!("many{n}"));
+        sealed
+            .index
+            .forget(b"r", &format!("many{}", n / 2))
+            .unwrap();
+        sealed.reopen();
+        sealed.assert_valid();
+        while sealed.index.tidy().unwrap() {
+            // Only a new handle checks what no other has changed.
+            sealed.reopen();
+            sealed.assert_valid();
+        }
+    }
+    assert_eq!(count_of(&sealed, "cherry"), 8 * 300);
+    assert_eq!(sealed.index.damaged(), 0);
+}
+
+/// Removals and merges that others have invented do not remove a document that exists.
+#[test]
+fn invented_removals_and_merges_remove_nothing() {
+    let sealed = Sealed::new();
+    for n in 0..9 {
+        write_many(&sealed, &format!("many{n}"));
+    }
+    sealed.attack(
+        "INSERT INTO gone (shard, document, session, removal)
+             SELECT shard, id, (SELECT id FROM session WHERE key = 't'), 1 FROM document;
+         UPDATE segment SET target = id, made = 0 WHERE id = (SELECT min(id) FROM segment)",
+    );
+    sealed.index.forget(b"r", "t").unwrap();
+    tidy_fully(&sealed.index);
+    sealed.assert_valid();
+    assert_eq!(count_of(&sealed, "cherry"), 9 * 300);
 }
