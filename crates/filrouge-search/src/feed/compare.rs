@@ -59,7 +59,10 @@ pub(super) fn compare(
     let age = listed.began.elapsed().as_millis();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
     let as_of = Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now);
-    index.verify(&index_scope())?;
+    // What is damaged is then missing from the index, so that searches read it from the source.
+    if let Err(why) = index.verify(&index_scope()) {
+        tracing::warn!(source = source.name(), %why, "the index of a history could not be used");
+    }
     let sessions = index
         .state(SessionSelection::Within(&index_scope()))?
         .sessions;

@@ -139,10 +139,17 @@ impl Counts {
     }
 
     /// Counts the new document `no`, whose text has `size` bytes.
-    pub(super) fn count_added(&mut self, no: i64, size: i64) {
+    ///
+    /// # Errors
+    /// `integrity_error` if the shard had this number before: a body of then would still be valid.
+    pub(super) fn count_added(&mut self, no: i64, size: i64) -> Result<(), Failure> {
+        if no <= self.newest {
+            return Err(malformed("number of a document"));
+        }
         self.documents += 1;
         self.text += size;
         self.newest = no;
+        Ok(())
     }
 
     /// Counts a new document as pending.

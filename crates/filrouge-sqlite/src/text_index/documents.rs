@@ -132,7 +132,7 @@ impl IndexChange<'_> {
             let [session, no] = [session, no].map(i64::cast_unsigned);
             members.add(key, &Member::new_document(session, no, document, b""));
         }
-        self.counts(shard)?.count_added(no, size);
+        self.counts(shard)?.count_added(no, size)?;
         if let Some(builder) = self.bulk_builders.get_mut(&shard) {
             builder.add(no.cast_unsigned(), &document.folded);
             if builder.text_bytes() >= SEGMENT_TEXT_MAX {

@@ -1,10 +1,9 @@
 //! Seals show whether the rows of an index are those that were written to it (docs/adr/0041-sealed-index.md).
 //!
 //! A session is sealed with its documents, a segment with its postings, a shard with its sessions and segments, and the
-//! index with its shards. As in the store
-//! digest (`digest.rs`), each member has a secret term, and a seal contains the masked sum of the terms: a change
-//! of one member needs no other member, and older members with the same sum cannot be found. A MAC binds the sum to the
-//! row's other values.
+//! index with its shards. As in the store digest (`digest.rs`), each member has a secret term, and a seal contains the
+//! masked sum of the terms: a change of one member needs no other member, and older members with the same sum cannot be
+//! found. A MAC binds the sum to the row's other values.
 
 use std::fmt;
 

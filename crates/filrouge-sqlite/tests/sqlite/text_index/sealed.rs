@@ -2,9 +2,10 @@
 
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::contract::text_index::{
-    IndexTestExt as _, bodies, matching_bodies, numbers, query, shard, texts, tidy_fully,
+    IndexTestExt as _, bodies, document, matching_bodies, numbers, query, shard, texts, tidy_fully,
+    update,
 };
-use filrouge_store::text_index::{IndexScope, TextIndex};
+use filrouge_store::text_index::{Coverage, IndexScope, IndexUpdate, TextIndex};
 use filrouge_types::ErrorCode;
 use rusqlite::Connection;
 
@@ -203,17 +204,25 @@ fn another_body_empties_the_index() {
 }
 
 #[test]
+fn a_number_that_is_used_again_empties_the_index() {
+    let sealed = Sealed::new();
+    let b = shard("r", "b");
+    let removed = IndexUpdate::Removed((b.realm.clone(), "u".into()));
+    sealed.index.apply(&[removed], None).unwrap();
+    sealed.attack("UPDATE sqlite_sequence SET seq = 0 WHERE name = 'document'");
+    let change = sealed
+        .index
+        .change(None, &[texts(&b, "v", &["plum"])], None);
+    assert_eq!(change.unwrap_err().code, ErrorCode::StoreUnavailable);
+    assert_eq!(sealed.index.damaged(), 1);
+}
+
+#[test]
 fn a_damaged_session_is_not_sealed_again_by_a_change_of_a_part() {
     let sealed = Sealed::new();
     sealed.attack("UPDATE session SET project = 'other' WHERE key = 's'");
-    let part = filrouge_store::contract::text_index::update(
-        &shard("r", "a"),
-        "s",
-        filrouge_store::text_index::Coverage::Units(vec![7]),
-        vec![filrouge_store::contract::text_index::document(
-            "7", 7, "quince",
-        )],
-    );
+    let documents = vec![document("7", 7, "quince")];
+    let part = update(&shard("r", "a"), "s", Coverage::Units(vec![7]), documents);
     sealed.index.apply(&[part], None).unwrap();
     assert_eq!(sealed.unread(), ["s"]);
     let found = numbers(&sealed.index.candidates(&query(&realm(), &[])).unwrap());
