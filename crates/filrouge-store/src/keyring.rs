@@ -1,11 +1,16 @@
 //! The keys that authenticate stored data. They are stored outside the data directory (DESIGN §9).
 
+mod derived;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use filrouge_types::{ErrorCode, Failure, IdentityId, RequestId, SessionId, TenantId, TurnId};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use hmac::Mac;
+
+use derived::{HmacSha256, derived_key, hmac};
+
+pub(crate) use derived::SecretNumbers;
 
 use crate::command::SessionToken;
 use crate::lane::Lanes;
@@ -136,8 +141,6 @@ impl Domain {
     }
 }
 
-type HmacSha256 = Hmac<Sha256>;
-
 /// The keys that authenticate stored data, by id. New data is signed with the active key. The other keys still verify
 /// the data that was signed with them.
 #[derive(Clone)]
@@ -161,38 +164,6 @@ impl fmt::Debug for Keyring {
             .field("ids", &ids)
             .field("active", &self.active)
             .finish()
-    }
-}
-
-/// An HMAC under this secret.
-fn hmac(secret: &[u8; 32]) -> HmacSha256 {
-    #[expect(clippy::expect_used, reason = "HMAC accepts every key length")]
-    HmacSha256::new_from_slice(secret).expect("a key of any length")
-}
-
-/// The key that `secret` derives for the purpose `label`, in the store that `store` names.
-fn derived_key(secret: &[u8; 32], label: &[u8], store: &[u8]) -> HmacSha256 {
-    let mut mac = hmac(secret);
-    mac.update(label);
-    mac.update(store);
-    hmac(&mac.finalize().into_bytes().into())
-}
-
-/// A key that derives pseudorandom numbers.
-#[derive(Clone)]
-pub(crate) struct SecretNumbers(HmacSha256);
-
-impl SecretNumbers {
-    /// The number of `pieces`, concatenated.
-    pub(crate) fn number(&self, pieces: &[&[u8]]) -> u128 {
-        let mut mac = self.0.clone();
-        for piece in pieces {
-            mac.update(piece);
-        }
-        let full = mac.finalize().into_bytes();
-        let mut first_half = [0; 16];
-        first_half.copy_from_slice(&full[..16]);
-        u128::from_be_bytes(first_half)
     }
 }
 
