@@ -82,12 +82,12 @@ impl Erasure {
         target: &RedactionTarget,
     ) -> Result<Vec<Item>, Failure> {
         let scope = &caller.scope(Permission::Redact)?;
-        let (viewer, id, target) = (scope.clone(), session_id.clone(), target.clone());
+        let target = target.clone();
         let items = self
             .ledger
-            .query_session(scope, session_id, move |snapshot| {
-                let session = snapshot.get(&viewer, &id)?;
-                let seqs = redaction_seqs(snapshot, &viewer, &session, &target)?;
+            .query_session(scope, session_id, move |snapshot, scope, id| {
+                let session = snapshot.get(scope, id)?;
+                let seqs = redaction_seqs(snapshot, scope, &session, &target)?;
                 let (mut items, mut bytes_left) = (Vec::new(), CONTENTS_MAX);
                 for (first, last) in seqs.ranges() {
                     match snapshot.items_between(&session, first, last, &mut bytes_left) {

@@ -49,9 +49,7 @@ pub use calls::{
     AcquireLease, CallSettings, CheckpointPolicy, Fallback, Journal, RenewLease, ResumeSession,
     Resumed, SaveCheckpoint, Webhook, WebhookAdmission,
 };
-pub use changed_sessions::{
-    ChangedSession, ChangedSessions, Extent, SessionAtCommit, SessionPart,
-};
+pub use changed_sessions::{ChangedSession, ChangedSessions, Extent, SessionAtCommit, SessionPart};
 pub use counters::{Count, Counters, Tally};
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use filrouge_types::{
-    Checkpoint, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
+    Checkpoint, IdentityId, ProjectId, SessionId, SessionStatus, TenantId, Timestamp,
     Turn, TurnId, TurnStatus,
 };
 

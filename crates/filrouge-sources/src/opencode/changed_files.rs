@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_summary_without_numbers_is_the_sum_of_its_diffs() {
-        let changes = |summary| {
+        let changes = |summary: &str| {
             let changes = session_changes(&Object::parse(summary).unwrap());
             (changes.additions, changes.deletions, changes.files)
         };

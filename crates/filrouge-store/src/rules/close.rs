@@ -125,27 +125,31 @@ impl Close {
     /// # Errors
     /// As [`Batch::pack`].
     pub(crate) fn pack(&self, entropy: &dyn Entropy) -> Result<(), Failure> {
+        let mut is_fallback = false;
         let (entries, status) = match &self.ending {
             Ending::Finalize {
                 neutral,
                 translated,
-                ..
+                fallback,
             } => {
-                let answers = [neutral, translated]
+                let is_copy = translated.is_some() && translated == neutral;
+                is_fallback = translated.is_some() && fallback.unwrap_or(is_copy);
+                let answers = [
+                    (neutral, Variant::Neutral),
+                    (translated, Variant::Translated),
+                ];
+                let items = answers
                     .into_iter()
-                    .zip([Variant::Neutral, Variant::Translated]);
-                let given = answers.filter_map(|(text, variant)| Some((text.as_ref()?, variant)));
-                let items = given.map(|(text, variant)| final_item(text, variant).into());
+                    .filter_map(|(text, variant)| Some(final_item(text.as_ref()?, variant).into()));
                 (items.collect(), TurnStatus::Finalized)
             }
             Ending::Recorded(entries) => (entries.clone(), TurnStatus::Finalized),
             Ending::Fail(entries) => (entries.clone(), TurnStatus::Failed),
             Ending::Cancel(entries) => (entries.clone(), TurnStatus::Cancelled),
+            Ending::Interrupt(entries) => (entries.clone(), TurnStatus::Interrupted),
         };
-        let batch = Batch::pack(
-            with_close_event(entries, status, false, self, None),
-            entropy,
-        )?;
+        let entries = with_close_event(entries, status, is_fallback, self, None);
+        let batch = Batch::pack(entries, entropy)?;
         // A write that is sent again is packed already.
         self.packed.set(batch).ok();
         Ok(())

@@ -264,12 +264,7 @@ fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     for (reason, count) in count_by_reason(&summary.skipped) {
         writeln!(out, "skipped {count} ({reason}):")?;
         for skipped in summary.skipped.iter().filter(|s| s.reason == reason) {
-            writeln!(
-                out,
-                "  {}: {}",
-                skipped.path.display(),
-                skipped.detail
-            )?;
+            writeln!(out, "  {}: {}", skipped.path.display(), skipped.detail)?;
         }
     }
     if !summary.refused.is_empty() {
