@@ -1,6 +1,6 @@
 //! A summary that may replace the turns before a window (DESIGN §5).
 
-use filrouge_types::{Channel, Item, Members, Variant};
+use filrouge_types::{Item, Members, Variant};
 
 use super::content::text;
 use super::plan::{Content, Message, Speaker};
@@ -20,19 +20,18 @@ pub(super) struct Summary {
     pub(super) message: Message,
 }
 
-/// The newest summary of a turn. If the turn has a summary in the requested language, even a redacted one, summaries in
-/// the other language are ignored.
-pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
-    let summaries = || {
-        items
-            .iter()
-            .rev()
-            .filter(|i| i.body.channel == Channel::Summary)
+/// The first of these summaries that can be used and covers items before `oldest`. If a turn has a summary in the
+/// requested language, even a redacted one, its summaries in the other language are ignored.
+pub(super) fn first_before(summaries: &[Item], variant: Variant, oldest: u64) -> Option<Summary> {
+    let has_counterpart = |item: &Item| {
+        let mut of_turn = summaries.iter().filter(|i| i.turn_id == item.turn_id);
+        of_turn.any(|i| i.body.variant == variant)
     };
-    let exists_in_variant = summaries().any(|i| i.body.variant == variant);
-    summaries()
-        .filter(|i| (i.body.variant == variant) == exists_in_variant)
-        .find_map(read)
+    let summaries = summaries.iter();
+    let in_language = summaries.filter(|i| i.body.variant == variant || !has_counterpart(i));
+    in_language
+        .filter_map(read)
+        .find(|summary| summary.from < oldest)
 }
 
 fn read(item: &Item) -> Option<Summary> {

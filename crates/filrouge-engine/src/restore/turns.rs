@@ -1,11 +1,10 @@
-//! Shapes one turn of a window, with the summary in it, and decides whether it counts towards the limit of turns.
+//! Shapes one turn of a window, and decides whether it counts towards the limit of turns.
 
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Item, TurnStatus};
 
 use super::query::{RestoreQuery, Selection};
 use super::shape::{ShapedTurn, drop_all, pair, shape};
-use super::summary::{self, Summary};
 
 /// A shaped turn of a window.
 pub(super) struct WindowTurn {
@@ -14,8 +13,6 @@ pub(super) struct WindowTurn {
     /// Whether the turn counts towards the limit of turns.
     pub(super) is_counted: bool,
     pub(super) shaped: ShapedTurn,
-    /// Its newest summary.
-    pub(super) summary: Option<Summary>,
     /// The estimate of its tokens in the context; 0 until the window sets it.
     pub(super) tokens: u64,
 }
@@ -53,7 +50,6 @@ pub(super) fn window_turn(
     let omission_reason = omission_reason(row, is_newest, query.selection);
     let wants_messages = query.selection == Selection::Messages;
     let is_counted = omission_reason.is_none();
-    let summary = summary::newest(&items, query.variant).filter(|_| is_counted && wants_messages);
     let shaped = match omission_reason {
         Some(reason) => ShapedTurn::empty(row, drop_all(&items, reason)),
         None if wants_messages => shape(row, items, query.variant, query.unanswered),
@@ -64,7 +60,6 @@ pub(super) fn window_turn(
         first_seq: row.first_seq,
         is_counted,
         shaped,
-        summary,
         tokens: 0,
     }
 }

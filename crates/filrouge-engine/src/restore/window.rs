@@ -10,7 +10,7 @@ use super::estimate;
 use super::plan::{Block, Mark, Message, Plan, PlanTurn, Speaker};
 use super::query::RestoreQuery;
 use super::report::{Disposition, Dispositions, Window};
-use super::summary::Summary;
+use super::summary::{self, Summary};
 use super::turns::{WindowTurn, window_turn};
 use crate::conversation::CONTENTS_MAX;
 
@@ -43,8 +43,6 @@ pub(super) struct WindowReader<'a, 'v, V: ?Sized> {
     tokens: u64,
     /// Whether a selected turn has a block.
     has_blocks: bool,
-    /// The newest summary of a selected turn.
-    summary: Option<Summary>,
     /// Whether older turns are left out.
     older_omitted: bool,
 }
@@ -68,7 +66,6 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
             counted_turns: 0,
             tokens: 0,
             has_blocks: false,
-            summary: None,
             older_omitted: false,
         }
     }
@@ -99,7 +96,7 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
         if !self.older_omitted {
             self.check_complete()?;
         }
-        Ok(self.into_plan())
+        self.into_plan()
     }
 
     /// Reads the items from the beginning of the oldest of these turns up to the items already read.
@@ -170,7 +167,6 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
             self.outside.extend(seqs);
             return false;
         }
-        self.summary = self.summary.take().or(turn.summary.take());
         self.tokens += turn.tokens;
         self.has_blocks |= !turn.shaped.turn.blocks.is_empty();
         self.counted_turns += usize::from(turn.is_counted);
@@ -220,41 +216,41 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
 
     /// The summary that replaces the turns before the window; `None` without a summary, or if it does not fit in the
     /// limit of tokens. To make it fit, drops the oldest selected turns that the summary covers.
-    fn fit_summary(&mut self) -> Option<Message> {
-        let oldest = self.selected.iter().map(|p| p.first_seq).min()?;
-        let summary = self
-            .summary
-            .take()
-            .filter(|s| self.older_omitted && s.from < oldest)?;
+    fn fit_summary(&mut self) -> Result<Option<Summary>, Failure> {
+        let oldest = self.selected.iter().map(|p| p.first_seq).min();
+        let Some(oldest) = oldest.filter(|_| self.older_omitted) else {
+            return Ok(None);
+        };
+        let summaries = self.snapshot.newest_summaries(self.session)?;
+        let summary = summary::first_before(&summaries, self.query.variant, oldest);
+        Ok(summary.filter(|summary| self.make_room(summary)))
+    }
+
+    /// Drops the oldest selected turns that the summary covers until it fits in the limit of tokens, and counts its
+    /// tokens; `false`, without a change, if it does not fit. The newest turn stays, and the turn of the summary.
+    fn make_room(&mut self, summary: &Summary) -> bool {
         let summary_tokens = estimate::message(&summary.message);
         if let Some(max) = self.query.max_tokens {
             let summary_at = self
                 .selected
                 .iter()
-                .position(|p| p.shaped.dispositions.iter().any(|f| f.seq == summary.seq))?;
+                .position(|p| p.shaped.dispositions.iter().any(|f| f.seq == summary.seq));
             let (mut kept_count, mut tokens) = (self.selected.len(), self.tokens);
             while tokens + summary_tokens > max
-                && kept_count > summary_at + 1
-                && self.covers(&summary, kept_count - 1)
+                && kept_count > summary_at.unwrap_or(0) + 1
+                && self.covers(summary, kept_count - 1)
             {
                 kept_count -= 1;
                 tokens -= self.selected[kept_count].tokens;
             }
             if tokens + summary_tokens > max {
-                return None;
+                return false;
             }
             self.tokens = tokens;
             self.drop_older(kept_count);
         }
         self.tokens += summary_tokens;
-        let dispositions = self
-            .selected
-            .iter_mut()
-            .flat_map(|p| &mut p.shaped.dispositions);
-        for disposition in dispositions.filter(|f| f.seq == summary.seq) {
-            (disposition.pieces, disposition.reason) = (1, summary.change);
-        }
-        Some(summary.message)
+        true
     }
 
     /// Whether the summary covers a selected turn completely.
@@ -278,8 +274,8 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
         }
     }
 
-    fn into_plan(mut self) -> Plan {
-        let summary = self.fit_summary();
+    fn into_plan(mut self) -> Result<Plan, Failure> {
+        let summary = self.fit_summary()?;
         let last_seq = self.session.head.last_seq;
         let first_seq = if self.older_omitted {
             self.selected.iter().map(|p| p.first_seq).min()
@@ -301,6 +297,10 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
             let without_turn = self.without_turn.into_iter().map(dropped("bookkeeping"));
             dispositions.extend(outside.chain(without_turn).filter(|d| d.seq >= first));
         }
+        if let Some(summary) = &summary {
+            dispositions.retain(|d| d.seq != summary.seq);
+            dispositions.push(Disposition::new(summary.seq, 1, summary.change));
+        }
         let window = Window {
             last_turns: self.query.last_turns,
             max_tokens: self.query.max_tokens,
@@ -310,12 +310,12 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
             first_seq,
             last_seq: first_seq.map(|_| last_seq),
             cut: self.older_omitted,
-            summary_seq: summary.as_ref().and_then(|s| s.seq),
+            summary_seq: summary.as_ref().map(|s| s.seq),
         };
-        Plan {
-            summary,
+        Ok(Plan {
+            summary: summary.map(|s| s.message),
             turns,
             dispositions: Dispositions::new(dispositions, window),
-        }
+        })
     }
 }

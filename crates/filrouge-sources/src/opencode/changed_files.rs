@@ -91,7 +91,7 @@ fn read_patch(patch: &str) -> (Vec<Box<str>>, Changes) {
             Some(_) => in_hunk = false,
         }
         // Some programs append a time to the path.
-        let path_after = |mark| {
+        let path_after = |mark: &'static str| {
             let path = line.strip_prefix(mark).filter(|_| !in_hunk);
             path.map(|path| path.split('\t').next().unwrap_or(path))
         };

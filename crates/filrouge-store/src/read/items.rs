@@ -111,6 +111,37 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok((page, has_more.then(|| end.to_string())))
     }
 
+    /// The summaries that the session's head names, newest first, without those that were trimmed and those of turns
+    /// that were replaced or redacted.
+    ///
+    /// # Errors
+    /// `integrity_error`.
+    pub fn newest_summaries(&self, session: &VerifiedSession) -> Result<Vec<Item>, Failure> {
+        let first = self.view.first_seq(session.pk)?;
+        let mut summaries = Vec::new();
+        for seq in session
+            .head
+            .summaries
+            .iter()
+            .rev()
+            .filter(|seq| **seq >= first)
+        {
+            let item = self.item_at(session, *seq)?;
+            let turn = match &item.turn_id {
+                Some(id) => self.stored_turn(session, id)?,
+                None => None,
+            };
+            let is_omitted = match turn {
+                Some(turn) => turn.redacted_by != 0 || self.next_version(session, &turn)?.is_some(),
+                None => false,
+            };
+            if !is_omitted {
+                summaries.push(item);
+            }
+        }
+        Ok(summaries)
+    }
+
     /// Checks that the head names the last item that was read (`last`, with its link) as the newest one, and that no
     /// item is stored after it.
     fn check_end(

@@ -12,6 +12,10 @@ const FORMAT_ADOPTED: u8 = 2;
 /// The number added to the format byte of a head that stores a lease, checkpoints or a redaction: format 3, or 4 for an
 /// adopted session.
 const EXTENDED_OFFSET: u8 = 2;
+/// The number added to the format byte of a head that also stores summaries: format 5, or 6 for an adopted session.
+const SUMMARIES_OFFSET: u8 = 4;
+/// The maximum number of summaries that a head names.
+const SUMMARIES_MAX: usize = 8;
 
 /// The newest lease of a session (DESIGN §6). It stays in the head after it is released or has expired, because the
 /// next fence must be greater.
@@ -121,6 +125,8 @@ pub struct HeadRow {
     pub lease: HeadLease,
     /// The count and the newest seq of the checkpoints.
     pub checkpoints: HeadCheckpoints,
+    /// The seqs of the newest summaries, at most eight, ascending.
+    pub summaries: Vec<u64>,
     pub(super) key_id: KeyId,
     /// The MAC over all fields above and the session's number.
     pub mac: [u8; MAC_BYTES],
@@ -140,23 +146,34 @@ impl HeadRow {
             session,
             lease: HeadLease::default(),
             checkpoints: HeadCheckpoints::default(),
+            summaries: Vec::new(),
             key_id: 0,
             mac: [0; MAC_BYTES],
         }
     }
 
+    /// Adds a summary, which is newer than those that the head names.
+    pub fn add_summary(&mut self, seq: u64) {
+        if self.summaries.len() == SUMMARIES_MAX {
+            self.summaries.remove(0);
+        }
+        self.summaries.push(seq);
+    }
+
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
-        let is_extended = self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
+        let has_summaries = !self.summaries.is_empty();
+        let is_extended =
+            has_summaries || self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
         let format = if self.adopted {
             FORMAT_ADOPTED
         } else {
             crate::codec::FORMAT
         };
-        out.byte(if is_extended {
-            format + EXTENDED_OFFSET
-        } else {
-            format
+        out.byte(match (is_extended, has_summaries) {
+            (_, true) => format + SUMMARIES_OFFSET,
+            (true, false) => format + EXTENDED_OFFSET,
+            (false, false) => format,
         });
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.last_seq);
@@ -175,21 +192,23 @@ impl HeadRow {
             out.number(self.checkpoints.newest);
             out.number(self.checkpoints.redacted);
         }
+        if has_summaries {
+            out.number(self.summaries.len() as u64);
+            self.summaries.iter().for_each(|seq| out.number(*seq));
+        }
         out
     }
 
     /// Decodes stored bytes; `None` when they are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
-            let (format, is_extended) = match r.byte()? {
-                format @ (crate::codec::FORMAT | FORMAT_ADOPTED) => (format, false),
-                format => (format.wrapping_sub(EXTENDED_OFFSET), true),
-            };
-            let adopted = match format {
-                crate::codec::FORMAT => false,
-                FORMAT_ADOPTED => true,
-                _ => return Err(Malformed),
-            };
+            let format = r.byte()?;
+            if format == 0 || format > FORMAT_ADOPTED + SUMMARIES_OFFSET {
+                return Err(Malformed);
+            }
+            let adopted = format.is_multiple_of(FORMAT_ADOPTED);
+            let (is_extended, has_summaries) =
+                (format > EXTENDED_OFFSET, format > SUMMARIES_OFFSET);
             let key_id = KeyId::from_be_bytes(r.array()?);
             let mut row = Self {
                 last_seq: r.number()?,
@@ -202,6 +221,7 @@ impl HeadRow {
                 session: r.array()?,
                 lease: HeadLease::default(),
                 checkpoints: HeadCheckpoints::default(),
+                summaries: Vec::new(),
                 key_id,
                 mac: [0; MAC_BYTES],
             };
@@ -217,6 +237,11 @@ impl HeadRow {
                     newest: r.number()?,
                     redacted: r.number()?,
                 };
+            }
+            if has_summaries {
+                for _ in 0..r.number()?.min(SUMMARIES_MAX as u64) {
+                    row.summaries.push(r.number()?);
+                }
             }
             row.mac = r.array()?;
             Ok(row)

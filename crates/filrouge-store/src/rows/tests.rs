@@ -31,7 +31,8 @@ fn head() -> impl Strategy<Value = HeadRow> {
             ..HeadCheckpoints::from_seqs(&seqs)
         }
     });
-    let extension = (lease, checkpoints, any::<bool>());
+    let summaries = proptest::collection::vec(1..SEQ_MAX, 0..9);
+    let extension = (lease, checkpoints, summaries, any::<bool>());
     (
         numbers,
         any::<[u8; 32]>(),
@@ -40,9 +41,10 @@ fn head() -> impl Strategy<Value = HeadRow> {
         extension,
     )
         .prop_map(
-            |(n, link, at, session, (lease, checkpoints, adopted))| HeadRow {
+            |(n, link, at, session, (lease, checkpoints, summaries, adopted))| HeadRow {
                 lease,
                 checkpoints,
+                summaries,
                 adopted,
                 last_seq: n.0,
                 turn_count: n.1,
@@ -447,6 +449,26 @@ fn a_head_with_a_lease_or_checkpoints_is_encoded_in_format_3_or_4() {
             ..head.clone()
         };
         assert_eq!(encoded(&adopted)[0], 4);
+    }
+}
+
+#[test]
+fn a_head_names_its_eight_newest_summaries_in_format_5_or_6() {
+    let mut head = HeadRow::empty([9; 16], Timestamp::from_micros(7));
+    (1..=10).for_each(|seq| head.add_summary(seq));
+    assert_eq!(head.summaries, [3, 4, 5, 6, 7, 8, 9, 10]);
+    for (adopted, format) in [(false, 5), (true, 6)] {
+        let head = HeadRow {
+            adopted,
+            ..head.clone()
+        };
+        let bytes = head.sealed(&test_keyring(), 1).encode();
+        assert_eq!(bytes[0], format);
+        assert_eq!(
+            bytes[bytes.len() - 25..bytes.len() - 16],
+            [8, 3, 4, 5, 6, 7, 8, 9, 10]
+        );
+        assert!(HeadRow::decode(&bytes).is_some());
     }
 }
 

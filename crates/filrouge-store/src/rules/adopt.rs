@@ -129,6 +129,9 @@ fn build_records(
     }
     session.head.last_seq = next_seq - 1;
     session.head.link = link;
+    let items = adopt.items.iter().map(|chained| &chained.item);
+    let summaries = items.filter(|item| item.body.channel == Channel::Summary);
+    summaries.for_each(|item| session.head.add_summary(item.seq));
     Ok(records)
 }
 

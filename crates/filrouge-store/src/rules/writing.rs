@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp, TurnId};
+use filrouge_types::{Channel, ErrorCode, Failure, SessionId, Timestamp, TurnId};
 
 use crate::command::{NewSession, Scope, WrittenRange};
 use crate::digest::{Digest, DigestRow};
@@ -281,6 +281,9 @@ pub(super) fn append_batch<T: Tx>(
         link = last_link;
     }
     for (item, seq) in batch.items().zip(first_seq..) {
+        if item.channel == Channel::Summary {
+            session.head.add_summary(seq);
+        }
         if let Some(id) = &item.item_id {
             w.tx.insert_item_key(session.pk, id, seq)?;
         }

@@ -1,6 +1,6 @@
-//! `pairs`: questions with their answers, of finalized turns; nothing else.
+//! `pairs`: questions with their answers, of finalized turns, after the summary of older turns; nothing else.
 
-use filrouge_engine::restore::{Block, Calls, Dispositions, Message, PlanTurn};
+use filrouge_engine::restore::{Block, Calls, Content, Dispositions, Message, PlanTurn};
 
 use super::{NOT_IN_FORMAT, omit_reasoning};
 use crate::json;
@@ -15,7 +15,13 @@ pub(super) fn write(
     out: &mut String,
 ) {
     if let Some(summary) = summary {
-        omit_message(summary, dispositions);
+        omit_reasoning(&summary.reasoning, NOT_IN_FORMAT, dispositions);
+        if let [Content::Summary(text)] = &summary.contents[..] {
+            json::push_comma(out);
+            out.push('{');
+            json::push_member(out, "summary", text.as_token());
+            out.push('}');
+        }
     }
     for turn in turns {
         if let Some(pair) = &turn.pair {

@@ -163,9 +163,11 @@ proptest! {
             add_strings(&messages, &mut strings);
             assert_bytes_are_not_in_texts(&strings);
             if format == Format::Pairs {
-                prop_assert_eq!(report.kept, 0);
+                let with_seq = plan.summary.iter().filter(|s| s.seq.is_some()).count();
+                prop_assert_eq!(report.kept, with_seq);
                 let pairs = plan.turns.iter().filter(|t| t.pair.is_some()).count();
-                prop_assert_eq!(messages.as_array().unwrap().len(), pairs);
+                let summaries = plan.summary.iter().count();
+                prop_assert_eq!(messages.as_array().unwrap().len(), summaries + pairs);
             } else {
                 assert_texts_are_kept(&plan, &strings);
             }

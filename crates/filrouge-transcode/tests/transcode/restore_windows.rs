@@ -183,7 +183,9 @@ fn a_summary_replaces_the_turns_that_a_window_cuts() {
             &lines(1..=4),
             &[(6, "summary_not_needed")],
         );
-        check_restored(&test, last_turns(1), &lines(4..=4), &[]);
+        check_restored(&test, last_turns(1), &with_summary(4..=4), &[]);
+        let window = test.plan(last_turns(1)).dispositions.window;
+        assert_eq!((window.first_seq, window.summary_seq), (Some(8), Some(6)));
     }
 }
 
@@ -287,19 +289,55 @@ fn pairs_count_only_finalized_turns() {
 }
 
 #[test]
-fn pairs_have_no_summaries() {
+fn pairs_begin_with_the_summary() {
     let test = summarized(None);
     let query = RestoreQuery {
         selection: Selection::Pairs,
-        ..last_turns(2)
+        ..last_turns(1)
     };
-    assert_restored(
-        &test,
-        query,
-        &["pair: q3 / a3", "pair: q4 / a4"],
-        &[(6, "not_in_format")],
-        &[],
+    let expected = ["user: summary so far", "pair: q4 / a4"];
+    assert_restored(&test, query, &expected, &[], &[]);
+    let messages = test
+        .context(filrouge_transcode::Format::Pairs, query)
+        .messages;
+    assert!(
+        messages
+            .as_str()
+            .starts_with(r#"[{"summary":"so far"},{"turn_id":"#)
     );
+}
+
+#[test]
+fn a_summary_is_found_however_old_it_is() {
+    let test = summarized(None);
+    (5..=60).for_each(|i| test.record_turn(&format!("r{i}"), &format!("q{i}"), &format!("a{i}")));
+    check_restored(&test, last_turns(2), &with_summary(59..=60), &[]);
+    check_restored(&test, within_tokens(26), &with_summary(59..=60), &[]);
+    // A newer summary that was redacted is passed over.
+    test.start("last", "q61");
+    test.append("last", vec![summary("later", None)]);
+    test.finalize("last", "a61");
+    let seq = test
+        .items()
+        .iter()
+        .rfind(|i| i.body.channel.as_str() == "summary")
+        .unwrap()
+        .seq;
+    test.try_redact(&[seq]).unwrap();
+    let dropped = [(seq, "redacted"), (seq + 2, "bookkeeping")];
+    check_restored(&test, last_turns(1), &with_summary(61..=61), &dropped);
+}
+
+#[test]
+fn summaries_of_replaced_turns_are_passed_over() {
+    let test = session_with_turns(1);
+    test.start("r2", "q2");
+    test.append("r2", vec![summary("so far", None)]);
+    test.finalize("r2", "a2");
+    test.try_replace("r2", turn_start("r2'", "q2")).unwrap();
+    test.finalize("r2'", "a2");
+    test.record_turn("r3", "q3", "a3");
+    check_restored(&test, last_turns(1), &lines(3..=3), &[]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn marks_are_assistant_text() {
 }
 
 #[test]
-fn pairs_contain_only_questions_with_answers() {
+fn pairs_contain_only_the_summary_and_questions_with_answers() {
     let summary = new_message(Speaker::User, vec![Content::Summary(json_text("s"))]);
     let blocks = vec![
         text_with_reasoning(vec![new_reasoning(None, "t")], "a"),
@@ -112,6 +112,7 @@ fn pairs_contain_only_questions_with_answers() {
     assert_eq!(
         messages,
         json!([
+            {"summary": "s"},
             {"turn_id": turn(1, vec![]).turn_id.to_string(), "question": "q\n", "answer": "a\"é"},
             {"turn_id": turn(3, vec![]).turn_id.to_string(), "question": "r", "answer": "b"},
         ])
@@ -121,7 +122,6 @@ fn pairs_contain_only_questions_with_answers() {
     assert_eq!(
         dropped,
         [
-            (1, not_in_format),
             (2, "reasoning_not_in_format"),
             (3, not_in_format),
             (4, not_in_format),

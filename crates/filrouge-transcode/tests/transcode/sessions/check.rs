@@ -43,7 +43,8 @@ pub(crate) fn kept_seqs(report: &Report, last_seq: u64) -> BTreeSet<u64> {
     };
     assert_eq!(last, last_seq);
     assert!(window.cut || first == 1, "{report:?}");
-    let mut kept: BTreeSet<u64> = (first..=last).collect();
+    // The summary can be older than the window.
+    let mut kept: BTreeSet<u64> = (first..=last).chain(window.summary_seq).collect();
     for seq in &dropped {
         assert!(kept.remove(seq), "{seq} is outside: {report:?}");
     }
