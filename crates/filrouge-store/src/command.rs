@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use filrouge_types::{
-    Checkpoint, IdentityId, ProjectId, SessionId, SessionStatus, TenantId, Timestamp,
-    Turn, TurnId, TurnStatus,
+    Checkpoint, IdentityId, ProjectId, SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId,
+    TurnStatus,
 };
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
+use filrouge_types::{Channel, ErrorCode, Failure, TurnId, TurnStatus};
 
 use super::checkpoint;
 use super::writing::{ActiveWrite, RuleContext, put_head};

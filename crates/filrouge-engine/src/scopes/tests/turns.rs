@@ -44,7 +44,8 @@ async fn a_key_with_many_ephemeral_requests_delays_no_other() {
                 ledger.session(&scope, &sid("read")).await.unwrap();
             } else {
                 let request = number.to_string();
-                let written = process.complete_turn(&scope, &sid("written"), &request);
+                let id = sid("written");
+                let written = process.complete_turn(&scope, &id, &request);
                 written.await.unwrap();
             }
             order.lock().unwrap().push(is_other);
