@@ -118,7 +118,7 @@ impl PostgresLedger {
             let writer = new_writer(&options, connector, clock, &store, driver, writes.len());
             let entropy = options.entropy.clone();
             writes.push(WriteQueue::start(entropy, move |requests| {
-                writer.run(requests)
+                writer.run(requests);
             })?);
         }
         start_watch(&options, &store.store_state, database_clock, distributed)?;

@@ -50,7 +50,7 @@ impl UnreadPlaces {
 /// The permit to build one large response; it is released when dropped.
 #[derive(Debug)]
 pub struct LargeResponsePermit {
-    slot: Slot,
+    _slot: Slot,
     /// The key and its end user.
     caller: (String, String),
     places: Arc<UnreadPlaces>,
@@ -59,7 +59,7 @@ pub struct LargeResponsePermit {
 impl LargeResponsePermit {
     pub(super) fn new(slot: Slot, caller: (String, String), places: Arc<UnreadPlaces>) -> Self {
         Self {
-            slot,
+            _slot: slot,
             caller,
             places,
         }

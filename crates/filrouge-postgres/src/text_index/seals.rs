@@ -1,5 +1,6 @@
 //! The seals of the index, its shards and its sessions: how changes keep them, and how searches check them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -138,14 +139,16 @@ impl<'k> Seals<'k> {
             "SELECT no, realm, owner, seal FROM filrouge.search_shard WHERE no = $1",
             &[Type::INT8],
         );
-        if !self.shards.contains_key(&no) {
-            let row = tx.query_opt(&SQL, &[&no])?;
-            let shard = StoredShard::read(&row.ok_or_else(|| malformed("shard"))?)?;
-            let members = shard.members(key)?;
-            self.shards.insert(no, (shard, members));
-        }
-        let shard = self.shards.get_mut(&no);
-        Ok(&mut shard.ok_or_else(|| malformed("shard"))?.1)
+        let (_, members) = match self.shards.entry(no) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let row = tx.query_opt(&SQL, &[&no])?;
+                let shard = StoredShard::read(&row.ok_or_else(|| malformed("shard"))?)?;
+                let members = shard.members(key)?;
+                entry.insert((shard, members))
+            }
+        };
+        Ok(members)
     }
 
     /// Removes a session from the members of its shard.
@@ -272,8 +275,10 @@ pub(super) fn check_index(tx: &Transaction<'_>, key: &IndexKey) -> Result<(), Fa
     }
 }
 
-/// Compares the sessions and documents of a scope with their seals. Returns the damaged sessions: their numbers, and
-/// their keys if they are in the scope.
+/// The number of a damaged session, and its key if it is in the scope of a check.
+pub(super) type DamagedSession = (i64, Option<Box<str>>);
+
+/// Compares the sessions and documents of a scope with their seals. Returns the damaged sessions.
 ///
 /// # Errors
 /// `integrity_error` for damage that concerns more than single sessions.
@@ -281,7 +286,7 @@ pub(super) fn check(
     tx: &Transaction<'_>,
     key: &IndexKey,
     scope: &IndexScope,
-) -> Result<Vec<(i64, Option<Box<str>>)>, Failure> {
+) -> Result<Vec<DamagedSession>, Failure> {
     let mut documents = read_documents(tx, key, scope)?;
     let (mut sessions, mut damaged) = (HashMap::<i64, Members>::new(), Vec::new());
     for stored in state::stored_sessions(tx, scope)? {

@@ -110,8 +110,11 @@ fn read_patch(patch: &str) -> (Vec<Box<str>>, Changes) {
 mod tests {
     use super::*;
 
-    /// The additions, the deletions, and the files of a call with this input and metadata.
-    fn changed(input: &str, metadata: &str) -> (Option<(u64, u64, u64)>, Vec<Box<str>>) {
+    /// The numbers of additions, deletions and files.
+    type Counts = Option<(u64, u64, u64)>;
+
+    /// The counts and the files of a call with this input and metadata.
+    fn changed(input: &str, metadata: &str) -> (Counts, Vec<Box<str>>) {
         let mut tool = Tool::call("c".into(), "write".into(), input.into());
         add_changes(&mut tool, &Object::parse(metadata).unwrap());
         let changes = tool.changes.map(|c| (c.additions, c.deletions, c.files));
@@ -123,7 +126,7 @@ mod tests {
         let created = r#"{"content":"one\ntwo\n"}"#;
         let patch = r"Index: /a\n===\n--- /a\n+++ /a\t2026\n@@ -1,2 +1,2 @@\n one\n-two\n+++ 2\nIndex: /b\n--- /b\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
         let patched = format!(r#"{{"diff":"{patch}"}}"#);
-        let cases: [(&str, &str, Option<(u64, u64, u64)>, &[&str]); 7] = [
+        let cases: [(&str, &str, Counts, &[&str]); 7] = [
             (
                 created,
                 r#"{"filepath":"/a","exists":false}"#,
