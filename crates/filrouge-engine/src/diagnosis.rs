@@ -47,7 +47,7 @@ impl Context {
             .await?;
         for turn in &mut diagnosis.pending {
             if let Some(recorder) = &mut turn.recorder {
-                recorder.gone = self.ledger.has_exited(&recorder.writer);
+                recorder.gone = self.ledger.has_exited(&recorder.writer).await;
             }
             turn.interrupted_in_ms = self.interrupted_in_ms(turn);
         }

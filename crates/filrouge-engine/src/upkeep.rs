@@ -67,9 +67,9 @@ impl Upkeep {
         self.ledger.backend().durability
     }
 
-    /// Whether the process with this name, which recorded streams or held a lease, has certainly exited.
-    pub fn has_exited(&self, writer: &str) -> bool {
-        self.ledger.has_exited(writer)
+    /// Whether the process with this name, which recorded streams or held a lease, has exited.
+    pub async fn has_exited(&self, writer: &str) -> bool {
+        self.ledger.has_exited(writer).await
     }
 
     /// The name of this process among those that record streams into the store.

@@ -11,6 +11,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{AsyncMessage, Client, Config};
 
 use crate::error::{failure, unavailable};
+use crate::presence::Presence;
 use crate::session::{Session, Sql};
 use crate::target::{self, Target};
 use crate::tls;
@@ -35,6 +36,8 @@ pub(crate) struct Connector {
     statements_sent: Arc<AtomicU64>,
     /// Whether the store is distributed.
     distributed: AtomicBool,
+    /// The name of this server, which its connections lock.
+    presence: Option<Arc<Presence>>,
 }
 
 /// The idle timeout of writing transactions. It is short, because a process that is suspended in the middle of a write
@@ -68,7 +71,22 @@ impl Connector {
             idle_timeout: WRITE_IDLE_TIMEOUT,
             statements_sent: Arc::default(),
             distributed: AtomicBool::default(),
+            presence: None,
         }
+    }
+
+    /// Returns this connector, with a name that its connections lock.
+    #[must_use]
+    pub(crate) fn with_presence(mut self, presence: Arc<Presence>) -> Self {
+        self.presence = Some(presence);
+        self
+    }
+
+    /// The name of this server; empty if the connector has none.
+    pub(crate) fn server_name(&self) -> String {
+        let visible = !self.is_distributed();
+        let presence = self.presence.as_ref();
+        presence.map_or_else(String::new, |presence| presence.name(visible))
     }
 
     /// Returns a copy of this connector whose transactions have the longer idle timeout of reads.
@@ -80,6 +98,7 @@ impl Connector {
             idle_timeout: READ_IDLE_TIMEOUT,
             statements_sent: self.statements_sent.clone(),
             distributed: AtomicBool::new(self.is_distributed()),
+            presence: self.presence.clone(),
         }
     }
 
@@ -92,6 +111,7 @@ impl Connector {
             idle_timeout: self.idle_timeout,
             statements_sent: self.statements_sent.clone(),
             distributed: AtomicBool::new(true),
+            presence: None,
         }
     }
 
@@ -221,8 +241,9 @@ impl Connector {
         Ok((check_server(client).await?, notifications))
     }
 
-    /// Detects a pooler. Without one, sets the settings and prepares `statements`; behind one, every transaction must
-    /// begin with the settings.
+    /// Detects a pooler. Without one, sets the settings, locks the server's name and prepares `statements`. Behind one,
+    /// every transaction must begin with the settings, and a lock would belong to a connection of the pooler. In a
+    /// distributed store, a lock would be seen on one entry node only.
     async fn prepare_connection(
         &self,
         client: Client,
@@ -235,6 +256,9 @@ impl Connector {
         } else {
             let result = session.run(&(self.settings("") + PLANNER_SETTINGS)).await;
             result.map_err(|e| failure(&e))?;
+            if let Some(presence) = self.presence.as_ref().filter(|_| !self.is_distributed()) {
+                presence.lock(&session).await?;
+            }
             String::new()
         };
         let mut connection = Connection {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use filrouge_store::ledger::SnapshotQuery;
-use filrouge_store::random_id;
 use filrouge_store::verify::Suspects;
 use filrouge_store::write_queue::WriteQueue;
 use filrouge_store::{
@@ -21,6 +20,7 @@ use crate::follow::CommitWatch;
 use crate::migrate;
 use crate::nodes::{self, Node, Nodes};
 use crate::options::Options;
+use crate::presence::Presence;
 use crate::readers::Readers;
 use crate::rows::{ReadAhead, Rows, SessionLookup};
 use crate::session::Driver;
@@ -56,8 +56,7 @@ pub struct PostgresLedger {
     /// The queues of the writers, by the numbers of [`writer_of`].
     writes: Vec<WriteQueue>,
     store_id: String,
-    /// The random name of this process as a writer.
-    name: String,
+    presence: Arc<Presence>,
     clock: Arc<dyn Clock>,
     durability: Durability,
     version: String,
@@ -84,7 +83,9 @@ impl PostgresLedger {
     /// `invalid` for another program's schema, a newer one or a server that is too old; `key_missing` when the store is
     /// written with another keyring; `store_unavailable`; `integrity_error`.
     pub fn open(options: Options) -> Result<Self, Failure> {
-        let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
+        let presence = Arc::new(Presence::new(options.entropy.as_ref())?);
+        let connector = Connector::new(options.server.clone(), options.lock_timeout);
+        let connector = Arc::new(connector.with_presence(presence.clone()));
         let database_clock = options.clock.is_none().then(Arc::<DatabaseClock>::default);
         let clock: Arc<dyn Clock> = match (&options.clock, &database_clock) {
             (Some(clock), _) => clock.clone(),
@@ -121,7 +122,8 @@ impl PostgresLedger {
                 writer.run(requests);
             })?);
         }
-        start_watch(&options, &store.store_state, database_clock, distributed)?;
+        let watched = (&store.store_state, &presence);
+        start_watch(&options, watched, database_clock, distributed)?;
         let read_connector = Arc::new(connector.for_reading());
         let readers = |max_queries| {
             let (store_state, keyring) = (store.store_state.clone(), store.keyring.clone());
@@ -137,7 +139,7 @@ impl PostgresLedger {
             connector,
             writes,
             store_id: store.store_id,
-            name: random_id(options.entropy.as_ref())?,
+            presence,
             clock,
             durability: store.durability,
             version: format!("PostgreSQL {}", store.version),
@@ -262,12 +264,13 @@ async fn read_server_facts(
 /// Starts the thread that watches for commits of other servers until the ledger is dropped.
 fn start_watch(
     options: &Options,
-    store_state: &Arc<StoreState>,
+    (store_state, presence): (&Arc<StoreState>, &Arc<Presence>),
     clock: Option<Arc<DatabaseClock>>,
     distributed: bool,
 ) -> Result<(), Failure> {
     let new_connector = |target: &Target| {
         let connector = Connector::new(target.clone(), options.lock_timeout);
+        let connector = connector.with_presence(presence.clone());
         connector.set_distributed(distributed);
         Arc::new(connector)
     };
@@ -359,12 +362,21 @@ impl Ledger for PostgresLedger {
     }
 
     fn writer(&self) -> String {
-        self.name.clone()
+        self.connector.server_name()
     }
 
-    /// Always false: this process cannot know whether a process on another machine has exited.
-    fn has_exited(&self, _: &str) -> bool {
-        false
+    async fn has_exited(&self, writer: &str) -> bool {
+        let key = self.presence.key_of_other(writer);
+        let Some(key) = key.filter(|_| !self.connector.is_distributed()) else {
+            return false;
+        };
+        self.reserved
+            .is_unlocked(key)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::debug!(%error, "whether a server still runs cannot be checked");
+                false
+            })
     }
 
     fn store_id(&self) -> &str {

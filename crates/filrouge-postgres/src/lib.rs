@@ -14,6 +14,7 @@ mod nodes;
 mod one_lane;
 mod options;
 mod pool;
+mod presence;
 mod readers;
 mod rows;
 mod schema;

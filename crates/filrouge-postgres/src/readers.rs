@@ -20,10 +20,11 @@ use tokio_postgres::Row;
 use crate::connect::Connector;
 use crate::error::unavailable;
 use crate::pool::PooledConnector;
+use crate::presence::IS_UNLOCKED;
 use crate::rows::{
     BY_ID, NEWEST_LOGS, ReadAhead, Rows, SessionLookup, column, read_newest_logs, sql_lane,
 };
-use crate::session::{Driver, Session, Sql, answer_within};
+use crate::session::{Driver, Param, Session, Sql, answer_within};
 use crate::store_state::StoreState;
 
 type Reader = Object<PooledConnector>;
@@ -126,6 +127,19 @@ impl Readers {
         });
         let result = receiver.await;
         result.map_err(|_| Failure::new(ErrorCode::Internal, "a read panicked"))?
+    }
+
+    /// Whether no connection to the database holds the advisory lock with this key.
+    pub(crate) async fn is_unlocked(&self, key: i64) -> Result<bool, Failure> {
+        let reader = self.pool.get().await.map_err(pool_failure)?;
+        let params: [Param<'_>; 1] = [&key];
+        let query = reader.session.query(&IS_UNLOCKED, &params);
+        let answer = answer_within(self.transaction_timeout, query).await;
+        if answer.is_err() {
+            drop(Object::take(reader));
+        }
+        let rows = answer?;
+        Ok(rows.first().map(|row| column(row, 0)).transpose()? == Some(true))
     }
 
     /// Begins a snapshot, verifies the commits of `lanes` that are new in it, and runs `query`. Retries only the

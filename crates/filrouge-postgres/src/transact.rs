@@ -159,8 +159,10 @@ impl Writer {
         let database_time = fetched.now.filter(|_| self.uses_database_time);
         let now = database_time.unwrap_or_else(|| self.clock.now());
         let mut stage = Stage::new(self.rows(connection), fetched);
-        let (verified, entropy) = ((&self.store_state.log, &*self.keyring), &*self.entropy);
-        match apply_group(&mut stage, &group[..served], verified, (entropy, now, now)) {
+        let server: &(dyn Fn() -> String + Sync) = &|| self.connector.server_name();
+        let verified = (&self.store_state.log, &*self.keyring, server);
+        let inputs = (&*self.entropy, now, now);
+        match apply_group(&mut stage, &group[..served], verified, inputs) {
             Ok(outcome) => Ok((Box::new(outcome), stage.into_pending())),
             Err(Aborted::Store(failure)) => Err(classify_failure(failure)),
             Err(aborted) => Err(aborted.into()),

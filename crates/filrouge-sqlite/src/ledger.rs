@@ -53,7 +53,7 @@ pub struct SqliteLedger {
     reserved_slot: FairSlots,
     writes: WriteQueue,
     store_id: String,
-    presence: Presence,
+    presence: Arc<Presence>,
 }
 
 impl SqliteLedger {
@@ -69,7 +69,7 @@ impl SqliteLedger {
             true => (read_store_id(&options)?, None),
         };
         options.keyring = Arc::new(options.keyring.for_store(&store_id, Lanes::ONE));
-        let presence = Presence::new(&options.path, options.entropy.clone());
+        let presence = Arc::new(Presence::new(&options.path, options.entropy.clone()));
         let connect = match options.only_read {
             false => open::reader,
             true => open::passive_reader,
@@ -86,7 +86,7 @@ impl SqliteLedger {
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = FairSlots::new(SlotBounds::without_shares(readers.len()));
         let writes = match writer_parts {
-            Some(parts) => start_writer(parts, &store_state, &options)?,
+            Some(parts) => start_writer(parts, (&store_state, &presence), &options)?,
             None => WriteQueue::refusing(),
         };
         start_change_checks(&store_state)?;
@@ -154,7 +154,7 @@ fn read_store_id(options: &Options) -> Result<String, Failure> {
 
 fn start_writer(
     (conn, erasure, version): WriterParts,
-    store_state: &Arc<StoreState>,
+    (store_state, presence): (&Arc<StoreState>, &Arc<Presence>),
     options: &Options,
 ) -> Result<WriteQueue, Failure> {
     let writer = Writer {
@@ -165,6 +165,7 @@ fn start_writer(
         store_state: store_state.clone(),
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
+        presence: presence.clone(),
         clock: options.clock.clone(),
         busy_timeout: options.busy_timeout,
     };
@@ -276,7 +277,7 @@ impl Ledger for SqliteLedger {
         self.presence.name()
     }
 
-    fn has_exited(&self, writer: &str) -> bool {
+    async fn has_exited(&self, writer: &str) -> bool {
         self.presence.has_exited(writer)
     }
 

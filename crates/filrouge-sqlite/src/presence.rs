@@ -1,5 +1,5 @@
-//! Detects which recording processes are alive. Each of them locks a file of its own in a folder next to the store. The
-//! system releases the lock when the process ends, whether it exits, crashes or is killed.
+//! Detects which processes that record streams or grant leases are alive. Each of them locks a file of its own in a
+//! folder next to the store. The system releases the lock when the process ends, whether it exits, crashes or is killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -47,7 +47,7 @@ impl Presence {
 
     /// This process's unique name. The first call chooses it and locks its file. If that fails, the name is
     /// [`UNLOCKED`], for which [`Self::has_exited`] is always false: other processes then learn only from missing
-    /// heartbeats that this process has ended.
+    /// heartbeats, and from the end of leases, that this process has ended.
     pub(crate) fn name(&self) -> String {
         let mut current = self.registration();
         if let Some(registration) = &*current {

@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use crate::erasure::{self, Erasure};
 use crate::error::{failure, is_busy, is_io_failure};
 use crate::open::CHECKPOINT_WAIT;
+use crate::presence::Presence;
 use crate::rows::{RowCache, Rows};
 use crate::store_state::{StoreState, data_version};
 
@@ -26,6 +27,7 @@ pub(crate) struct Writer {
     pub(crate) store_state: Arc<StoreState>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) presence: Arc<Presence>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The file's `data_version` up to which the writer has checked for foreign changes.
     pub(crate) checked_version: i64,
@@ -143,11 +145,12 @@ impl Writer {
         self.check_foreign_changes().map_err(Aborted::Store)?;
         let (verified, source) = (&self.store_state.log, self.entropy.as_ref());
         let times = (self.clock.now(), self.clock.lease_now());
+        let server: &(dyn Fn() -> String + Sync) = &|| self.presence.name();
         let mut rows = Rows::cached(&self.conn, &self.cache);
         let done = apply_group(
             &mut rows,
             group,
-            (verified, &self.keyring),
+            (verified, &self.keyring, server),
             (source, times.0, times.1),
         )?;
         if let Some(row) = done.commits.first().filter(|_| !done.erases.is_empty()) {

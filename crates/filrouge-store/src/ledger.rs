@@ -197,12 +197,15 @@ pub trait Ledger: Any + Send + Sync {
     /// returns.
     fn commits(&self) -> watch::Receiver<u64>;
 
-    /// This process's name among the processes that record streams into the store; empty if only one process may write.
+    /// This process's name among the processes that record streams into the store and grant leases; empty if only one
+    /// process may write.
     fn writer(&self) -> String;
 
-    /// Whether the recording process with this name ([`Self::writer`]) has certainly exited. `false` if the process is
-    /// unknown; then only the heartbeat of its recording shows whether it is alive.
-    fn has_exited(&self, writer: &str) -> bool;
+    /// Whether the process with this name ([`Self::writer`]) has exited. `false` if this cannot be known; then only the
+    /// heartbeat of its recordings, and the end of its leases, show whether it is alive. The answer may be wrong about a
+    /// process that has lost its connections to the store. So nothing that is written may depend on it alone: the fence
+    /// refuses a process that has lost its lease, and a recording that was ended.
+    async fn has_exited(&self, writer: &str) -> bool;
 
     /// The store's id, assigned at creation. The store's anchor contains it.
     fn store_id(&self) -> &str;

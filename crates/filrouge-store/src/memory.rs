@@ -99,6 +99,7 @@ impl MemoryLedger {
             entropy: self.entropy.as_ref(),
             now,
             lease_now,
+            server: &String::new,
             suspects: &suspects,
             known_heads: None,
         };
@@ -235,7 +236,7 @@ impl Ledger for MemoryLedger {
         String::new()
     }
 
-    fn has_exited(&self, _: &str) -> bool {
+    async fn has_exited(&self, _: &str) -> bool {
         false
     }
 

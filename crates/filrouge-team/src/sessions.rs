@@ -172,15 +172,15 @@ pub(crate) async fn summarize(
             message_count,
             first_words: first,
             last_speaker: last.map(|message| message.speaker.name.clone()),
-            lease_holder: live_lease_holder(engine, &lease),
+            lease_holder: live_lease_holder(engine, &lease).await,
         },
     })
 }
 
 /// The holder of a session's lease, unless its process has certainly exited.
-fn live_lease_holder(engine: &Engine, lease: &Lease) -> Option<LeaseHolder> {
+async fn live_lease_holder(engine: &Engine, lease: &Lease) -> Option<LeaseHolder> {
     let holder = lease.holder.as_deref()?;
-    (!has_holder_exited(engine, lease)).then(|| LeaseHolder {
+    (!has_holder_exited(engine, lease).await).then(|| LeaseHolder {
         name: holder_label(holder).into(),
         expires_at: lease.expires_at,
     })

@@ -23,6 +23,8 @@ use crate::written::Written;
 /// The poll interval of a waiting caller. Polling is needed because no commit announces a change of a session that is
 /// only in the hot store or the spool.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval at which a waiting caller checks whether the server of the lease's holder has exited.
+const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The shortest pause of a waiting caller between two checks: commits of other sessions wake the caller, too.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 
@@ -191,6 +193,7 @@ impl Calls {
         self.check_journal()?;
         Ok(Acquire {
             ttl: self.lease_ttl(ttl_ms)?,
+            exited: None,
             create,
             terminal: self.settings.calls.terminal_states().to_vec(),
             resumes,
@@ -207,8 +210,8 @@ impl Calls {
         checked_duration(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
     }
 
-    /// Acquires a lease as soon as it is free, within the attempt's wait. Does not report a refusal. The caller
-    /// reports it, unless the webhook was already answered.
+    /// Acquires a lease as soon as it is free, within the attempt's wait; at once if the server that its holder used has
+    /// exited. Does not report a refusal. The caller reports it, unless the webhook was already answered.
     pub(super) async fn acquire_lease(
         &self,
         scope: &Scope,
@@ -219,6 +222,7 @@ impl Calls {
     ) -> Result<AcquiredLease, Failure> {
         let deadline = Instant::now() + wait;
         let mut commits = self.ledger.commits();
+        let mut acquire = acquire;
         loop {
             commits.mark_unchanged();
             let lease_request = LeaseRequest::Acquire(Box::new(acquire.clone()));
@@ -237,6 +241,11 @@ impl Calls {
                     return Ok(acquired);
                 }
             };
+            let exited = LeaseReader::new(self).exited_server(scope, session).await?;
+            if exited.is_some() && exited != acquire.exited {
+                acquire.exited = exited;
+                continue;
+            }
             if Instant::now() >= deadline {
                 return Err(refused);
             }
@@ -246,7 +255,7 @@ impl Calls {
         }
     }
 
-    /// Waits until the lease seems free, at most until `deadline`.
+    /// Waits until the lease seems free or its server has exited, at most until `deadline`.
     pub(super) async fn wait_while_held(
         &self,
         scope: &Scope,
@@ -255,14 +264,22 @@ impl Calls {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let reader = LeaseReader::new(self);
+        let mut next_exit_check = Instant::now() + EXIT_CHECK_INTERVAL;
         loop {
             let next_poll = (Instant::now() + POLL_INTERVAL).min(deadline);
             tokio::select! {
                 changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(next_poll).await },
                 () = tokio::time::sleep_until(next_poll) => {}
             }
-            if Instant::now() >= deadline || reader.lease(scope, session).await?.holder.is_none() {
+            let now = Instant::now();
+            if now >= deadline || reader.lease(scope, session).await?.holder.is_none() {
                 return Ok(());
+            }
+            if now >= next_exit_check {
+                if reader.exited_server(scope, session).await?.is_some() {
+                    return Ok(());
+                }
+                next_exit_check = now + EXIT_CHECK_INTERVAL;
             }
             tokio::time::sleep(MIN_PAUSE).await;
         }

@@ -21,7 +21,7 @@ filrouge_types::words!(
 pub struct CallSettings {
     /// Whether live calls are recorded, and resumed from the ledger.
     pub journal: Journal,
-    /// The duration of a lease for which the request names none.
+    /// The duration of a lease for which the request names none. Every write under the lease's fence extends it.
     pub lease_ttl: Duration,
     /// The longest duration of a lease.
     pub lease_ttl_max: Duration,
@@ -50,12 +50,12 @@ impl CallSettings {
 }
 
 impl Default for CallSettings {
-    /// The defaults: leases of 30 s (at most 10 min), waits of 2 s (at most 30 s), 8 checkpoints of at most 1 MiB, 200
+    /// The defaults: leases of 5 s (at most 10 min), waits of 2 s (at most 30 s), 8 checkpoints of at most 1 MiB, 200
     /// items, the terminal states `TRANSFERRED` and `CONFIRMED`.
     fn default() -> Self {
         Self {
             journal: Journal::default(),
-            lease_ttl: Duration::from_secs(30),
+            lease_ttl: Duration::from_secs(5),
             lease_ttl_max: Duration::from_secs(10 * 60),
             lease_wait: Duration::from_secs(2),
             lease_wait_max: Duration::from_secs(30),

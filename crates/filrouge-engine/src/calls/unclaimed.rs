@@ -151,11 +151,8 @@ impl LeaseReader {
     /// # Errors
     /// `session_not_found`, and those of the ledger.
     pub(super) async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
-        if let Some(spool) = &self.spool
-            && let Some(spooled) = spool.spooled_session(scope, session)
-            && spooled.down
-        {
-            return Ok(spooled.lease);
+        if let Some(lease) = self.spooled_lease(scope, session) {
+            return Ok(lease);
         }
         let now = self.clock.lease_now();
         self.ledger
@@ -163,5 +160,33 @@ impl LeaseReader {
                 snapshot.lease(scope, id, now)
             })
             .await
+    }
+
+    /// The session's lease in the spool while the ledger does not answer.
+    fn spooled_lease(&self, scope: &Scope, session: &SessionId) -> Option<Lease> {
+        let spooled = self.spool.as_ref()?.spooled_session(scope, session)?;
+        spooled.down.then_some(spooled.lease)
+    }
+
+    /// The server that the holder of the session's lease used last, if it has exited; `None` while the ledger does not
+    /// answer.
+    ///
+    /// # Errors
+    /// `session_not_found`, and those of the ledger.
+    pub(super) async fn exited_server(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Result<Option<Box<str>>, Failure> {
+        if self.spooled_lease(scope, session).is_some() {
+            return Ok(None);
+        }
+        let server = self
+            .ledger
+            .query_session(scope, session, |snapshot, scope, id| {
+                Ok(snapshot.get(scope, id)?.head.lease.server)
+            })
+            .await?;
+        Ok((!server.is_empty() && self.ledger.has_exited(&server).await).then_some(server))
     }
 }

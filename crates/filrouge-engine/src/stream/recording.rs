@@ -151,9 +151,15 @@ impl Recording {
         }
     }
 
-    /// The interval between heartbeats. Two in a row may fail before the stream times out.
+    /// The interval between heartbeats. Two in a row may fail before the stream times out. Heartbeats under a fence also
+    /// extend the lease.
     fn heartbeat_interval(&self) -> Duration {
-        HEARTBEAT_EVERY.min(self.core.settings.stream_timeout / 3)
+        let settings = &self.core.settings;
+        let interval = HEARTBEAT_EVERY.min(settings.stream_timeout / 3);
+        match self.scope.fence {
+            Some(_) => interval.min(settings.calls.lease_ttl / 3),
+            None => interval,
+        }
     }
 
     /// Writes the items that have become complete, and replaces the draft by the text that remains.

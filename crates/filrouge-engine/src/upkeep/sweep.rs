@@ -1,5 +1,6 @@
 //! The sweep interrupts abandoned turns (DESIGN §4.5).
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Interrupt, Scope, Viewer};
@@ -83,9 +84,13 @@ impl Upkeep {
             })
             .await?;
         let timeout_at = self.time_before(self.settings.stream_timeout);
-        let mut interrupted = 0;
+        let (mut interrupted, mut exited) = (0, HashMap::new());
         for (tenant, session_id, draft) in drafts {
-            let has_exited = self.ledger.has_exited(&draft.writer);
+            let has_exited = match exited.get(&draft.writer) {
+                Some(has_exited) => *has_exited,
+                None => self.ledger.has_exited(&draft.writer).await,
+            };
+            exited.insert(draft.writer.clone(), has_exited);
             if !has_exited && draft.beat_at >= timeout_at {
                 continue;
             }

@@ -31,7 +31,7 @@ static TABLES_WITHOUT_LANES: [(&str, &str); 2] = [
 ];
 
 /// Statements that may break a rule, by a part of their text.
-static EXCEPTIONS: [(&str, &str); 9] = [
+static EXCEPTIONS: [(&str, &str); 10] = [
     (
         "plan_cache_mode = force_generic_plan",
         "the setting of a store that is not distributed",
@@ -39,6 +39,10 @@ static EXCEPTIONS: [(&str, &str); 9] = [
     (
         "pg_advisory_xact_lock({MIGRATION_LOCK})",
         "migrations go through one node",
+    ),
+    (
+        "pg_advisory_lock_shared({})",
+        "servers of a distributed store lock no names",
     ),
     ("pg_advisory_xact_lock({LOCK})", SEARCH),
     ("PERFORM pg_advisory_xact_lock", SEARCH),

@@ -34,7 +34,9 @@ macro_rules! selected_contract_tests {
                 the_feed_misses_and_repeats_nothing_while_lanes_are_written, a_write_commits_in_one_lane,
                 each_lane_has_a_dense_log_of_its_own_sessions,
             }
-            leases { fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once }
+            leases {
+                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease, fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once,
+            }
             leases_release { the_last_write_releases_the_lease }
             leases_together { one_of_many_acquires_the_lease }
             leases_writes { a_live_lease_keeps_others_from_writing }
@@ -63,6 +65,7 @@ mod logging;
 mod newer_schema;
 mod one_lane;
 mod pooler;
+mod presence;
 mod same_answers;
 mod schema;
 mod servers;

@@ -27,6 +27,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) fn acquire(session: &str, holder: &str, known: Option<Option<u64>>) -> Write {
     let acquire = Acquire {
         ttl: MINUTE,
+        exited: None,
         create: Some(NewSession::with_id(sid(session))),
         terminal: Vec::new(),
         resumes: known,

@@ -66,6 +66,10 @@ pub enum LeaseRequest {
 pub struct Acquire {
     /// The time to live, from now.
     pub ttl: Duration,
+    /// A server that is known to have exited: a lease that was last used through it does not keep others from acquiring
+    /// the session.
+    #[serde(skip)]
+    pub exited: Option<Box<str>>,
     /// The session to create if it does not exist.
     pub create: Option<NewSession>,
     /// The values of the application's label ([`filrouge_types::Session::state`]) with which a session cannot be

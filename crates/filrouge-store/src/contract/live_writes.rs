@@ -29,6 +29,7 @@ fn lease(session: &str, holder: &str, request: LeaseRequest) -> Write {
 pub fn acquire_with(session: &str, holder: &str, change: impl FnOnce(&mut Acquire)) -> Write {
     let mut acquire = Acquire {
         ttl: seconds(TTL),
+        exited: None,
         create: None,
         terminal: Vec::new(),
         resumes: None,

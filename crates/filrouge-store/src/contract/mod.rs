@@ -136,6 +136,7 @@ macro_rules! contract_tests {
             }
             leases {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
+                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
                 acquiring_creates_the_session, a_fence_creates_no_session,
                 sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,
@@ -292,6 +293,7 @@ macro_rules! session_contract_tests {
             }
             leases {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
+                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
                 acquiring_creates_the_session, a_fence_creates_no_session,
                 sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,

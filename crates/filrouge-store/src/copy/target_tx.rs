@@ -134,6 +134,7 @@ impl TargetTx<'_> {
             entropy: &OsEntropy,
             now,
             lease_now: now,
+            server: &String::new,
             suspects: &Suspects::default(),
             known_heads: None,
         };

@@ -73,8 +73,8 @@ impl<L: LedgerLayer> Ledger for L {
         self.inner().writer()
     }
 
-    fn has_exited(&self, writer: &str) -> bool {
-        self.inner().has_exited(writer)
+    async fn has_exited(&self, writer: &str) -> bool {
+        self.inner().has_exited(writer).await
     }
 
     fn store_id(&self) -> &str {

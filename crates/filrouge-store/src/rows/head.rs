@@ -1,5 +1,7 @@
 //! The head of a session: the state that changes with every append.
 
+use std::time::Duration;
+
 use filrouge_types::{LONGEST_LEASE, Lease, Timestamp};
 
 use super::SessionPk;
@@ -25,8 +27,12 @@ pub struct HeadLease {
     pub fence: u64,
     /// The holder; empty after the release.
     pub holder: Box<str>,
+    /// The server through which the holder made its newest write, as [`crate::Ledger::writer`] names it.
+    pub server: Box<str>,
     /// The time at which the lease expires.
     pub expires_at: Timestamp,
+    /// The time to live that the holder requested. Every write under the fence extends the lease to it.
+    pub ttl: Duration,
     /// The time at which the fence was granted. Every earlier write was made under another fence, or without one.
     pub since: Timestamp,
 }
@@ -37,7 +43,9 @@ impl Default for HeadLease {
         Self {
             fence: 0,
             holder: Box::default(),
+            server: Box::default(),
             expires_at: Timestamp::from_micros(0),
+            ttl: Duration::ZERO,
             since: Timestamp::from_micros(0),
         }
     }
@@ -186,7 +194,10 @@ impl HeadRow {
         if is_extended {
             out.number(self.lease.fence);
             out.text(&self.lease.holder);
+            out.text(&self.lease.server);
             out.time(self.lease.expires_at);
+            // No lease is longer than a day.
+            out.number(u64::try_from(self.lease.ttl.as_micros()).unwrap_or(u64::MAX));
             out.time(self.lease.since);
             out.number(self.checkpoints.count);
             out.number(self.checkpoints.newest);
@@ -229,7 +240,9 @@ impl HeadRow {
                 row.lease = HeadLease {
                     fence: r.number()?,
                     holder: r.text()?.into(),
+                    server: r.text()?.into(),
                     expires_at: r.time()?,
+                    ttl: Duration::from_micros(r.number()?),
                     since: r.time()?,
                 };
                 row.checkpoints = HeadCheckpoints {

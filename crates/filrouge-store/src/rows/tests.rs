@@ -1,5 +1,7 @@
 //! Rows round-trip, and their MACs detect changes.
 
+use std::time::Duration;
+
 use filrouge_types::{Checkpoint, SessionId, TenantId, Timestamp, TurnId, TurnStatus};
 use proptest::prelude::*;
 
@@ -18,8 +20,10 @@ fn head() -> impl Strategy<Value = HeadRow> {
         0 => HeadLease::default(),
         fence => HeadLease {
             fence: fence << (fence * 6),
+            server: holder.as_str().into(),
             holder: holder.into(),
             expires_at: Timestamp::from_micros(at),
+            ttl: Duration::from_micros(fence),
             since: Timestamp::from_micros(at.wrapping_sub(7)),
         },
     });
@@ -412,7 +416,9 @@ fn a_head_with_a_lease_or_checkpoints_is_encoded_in_format_3_or_4() {
         lease: HeadLease {
             fence: 300,
             holder: "me".into(),
+            server: "here".into(),
             expires_at: now,
+            ttl: Duration::from_micros(2),
             since: Timestamp::from_micros(3),
         },
         ..plain.clone()

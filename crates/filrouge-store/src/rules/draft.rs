@@ -16,6 +16,7 @@ pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<O
     let (mut session, mut row) = w.turn(&put.session_id, &put.turn_id)?;
     // A draft is never the last write of a turn, so it never releases the lease.
     lease::check_lease(&session, w.scope, w.ctx.lease_now)?;
+    session = lease::extend_if_due(w, session)?;
     let mut draft = match find(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.starts_recording && row.status != TurnStatus::Open => {

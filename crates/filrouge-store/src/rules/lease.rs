@@ -204,14 +204,40 @@ fn record_resume<T: Tx>(
     }
 }
 
-/// Checks the writer's lease (DESIGN §6). If the write requests it, also releases the lease in the head.
+/// Checks the writer's lease (DESIGN §6), and extends it in the head or, if the write requests it, releases it.
 pub(super) fn check_and_release<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
 ) -> Result<(), Failure> {
     check_lease(session, w.scope, w.ctx.lease_now)?;
-    release_in_head(w, session);
+    if !release_in_head(w, session) && w.scope.fence.is_some() {
+        extend_in_head(w.ctx, session);
+    }
     Ok(())
+}
+
+/// Extends a live lease in the head, because its holder has just written: it lasts at least its time to live from now.
+fn extend_in_head(ctx: &RuleContext<'_>, session: &mut VerifiedSession) {
+    let lease = &mut session.head.lease;
+    if lease.is_live(ctx.lease_now) {
+        lease.expires_at = lease.expires_at.max(expiry(ctx.lease_now, lease.ttl));
+        lease.server = (ctx.server)().into();
+    }
+}
+
+/// Extends the lease of the writer of a draft, in an entry of its own, when half of its time to live has passed: most
+/// drafts leave the head unchanged.
+pub(super) fn extend_if_due<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    mut session: VerifiedSession,
+) -> Result<VerifiedSession, Failure> {
+    let lease = &session.head.lease;
+    let is_due = lease.expires_at < expiry(w.ctx.lease_now, lease.ttl / 2);
+    if w.scope.fence.is_none() || !lease.is_live(w.ctx.lease_now) || !is_due {
+        return Ok(session);
+    }
+    extend_in_head(w.ctx, &mut session);
+    put_changed_head(w, session, (0, 0), Change::Lease)
 }
 
 /// Like [`check_and_release`], for writes that need no lease: only a given fence is checked.
@@ -323,9 +349,10 @@ fn was_granted_while_down<T: Tx>(
     is_queued && fence != 0 && fence == lease.fence && is_free
 }
 
-fn lease_check<'a>(session: &'a VerifiedSession, ctx: &RuleContext<'_>) -> LeaseCheck<'a> {
+fn lease_check<'a>(session: &'a VerifiedSession, ctx: &'a RuleContext<'_>) -> LeaseCheck<'a> {
     LeaseCheck {
         written_at: ctx.now,
+        server: ctx.server,
         ..lease_check_at(session, ctx.lease_now)
     }
 }
@@ -336,5 +363,6 @@ fn lease_check_at(session: &VerifiedSession, now: Timestamp) -> LeaseCheck<'_> {
         lease: &session.head.lease,
         now,
         written_at: now,
+        server: &String::new,
     }
 }

@@ -10,7 +10,7 @@ use crate::command::{LeaseCommand, LeaseRequest};
 use crate::rows::HeadLease;
 
 /// A session's newest lease at one moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct LeaseCheck<'a> {
     /// The session.
     pub session: &'a SessionId,
@@ -20,6 +20,8 @@ pub struct LeaseCheck<'a> {
     pub now: Timestamp,
     /// The time that is recorded as the beginning of a new lease.
     pub written_at: Timestamp,
+    /// The server that is recorded in a lease that is acquired or renewed.
+    pub server: &'a (dyn Fn() -> String + Sync),
 }
 
 impl LeaseCheck<'_> {
@@ -68,7 +70,8 @@ impl LeaseCheck<'_> {
         let lease = self.lease;
         match &command.request {
             LeaseRequest::Acquire(acquire) => {
-                let is_live = lease.is_live(self.now);
+                let exited = acquire.exited.as_deref().filter(|name| !name.is_empty());
+                let is_live = lease.is_live(self.now) && exited != Some(&*lease.server);
                 if is_live && lease.holder != command.holder {
                     return Err(self.held_failure(ErrorCode::LeaseTimeout));
                 }
@@ -95,7 +98,9 @@ impl LeaseCheck<'_> {
         HeadLease {
             fence,
             holder: command.holder.clone(),
+            server: (self.server)().into(),
             expires_at: expiry(self.now, ttl),
+            ttl: ttl.min(LONGEST_LEASE),
             since: match fence == self.lease.fence {
                 true => self.lease.since,
                 false => self.written_at,

@@ -30,6 +30,8 @@ pub struct RuleContext<'a> {
     pub now: Timestamp,
     /// The time by which leases end ([`filrouge_types::Clock::lease_now`]).
     pub lease_now: Timestamp,
+    /// The name of this server ([`crate::Ledger::writer`]).
+    pub server: &'a (dyn Fn() -> String + Sync),
     /// Sessions that are known to fail verification.
     pub suspects: &'a Suspects,
     /// The newest known state of all heads and notes. Every row that is read is compared with it; with `None`, nothing

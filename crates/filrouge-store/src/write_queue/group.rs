@@ -55,15 +55,15 @@ pub const fn is_store_failure(failure: &Failure) -> bool {
 }
 
 /// Applies the rules to each write of `group`, and adds a row to the commit log of each lane that they change. Heads
-/// are compared with those that `verified` knows. `lease_now` is the time by which leases end. The caller commits, or
-/// rolls back after [`Aborted`].
+/// are compared with those that `verified` knows. `lease_now` is the time by which leases end, `server` returns the name
+/// of this server. The caller commits, or rolls back after [`Aborted`].
 ///
 /// # Errors
 /// [`Aborted`]
 pub fn apply_group<T: GroupTx>(
     tx: &mut T,
     group: &[Request],
-    (verified, keyring): (&VerifiedLog, &Keyring),
+    (verified, keyring, server): (&VerifiedLog, &Keyring, &(dyn Fn() -> String + Sync)),
     (entropy, now, lease_now): (&dyn Entropy, Timestamp, Timestamp),
 ) -> Result<GroupOutcome, Aborted> {
     let suspects = verified.suspects();
@@ -72,6 +72,7 @@ pub fn apply_group<T: GroupTx>(
         entropy,
         now,
         lease_now,
+        server,
         suspects: &suspects,
         known_heads: Some(verified.known_heads()),
     };

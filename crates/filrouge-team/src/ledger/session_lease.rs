@@ -71,14 +71,16 @@ pub fn holder_label(holder: &str) -> &str {
         .map_or(holder, |(label, _)| label)
 }
 
-/// Whether the process of a lease's holder has certainly exited; `false` if it is unknown.
-pub(crate) fn has_holder_exited(engine: &Engine, lease: &Lease) -> bool {
-    let writer = lease.holder.as_deref().and_then(holder_process);
-    writer.is_some_and(|writer| engine.upkeep.has_exited(writer))
+/// Whether the process of a lease's holder has exited; `false` if it is unknown.
+pub(crate) async fn has_holder_exited(engine: &Engine, lease: &Lease) -> bool {
+    match lease.holder.as_deref().and_then(holder_process) {
+        Some(writer) => engine.upkeep.has_exited(writer).await,
+        None => false,
+    }
 }
 
 impl SessionLease {
-    /// Acquires the lease of a session; first releases a lease whose holder has exited.
+    /// Acquires the lease of a session.
     ///
     /// # Errors
     /// `lease_timeout` with its holder and the lease's end; the ledger's errors.
@@ -88,15 +90,6 @@ impl SessionLease {
         session: &SessionId,
         (label, ttl, wait): (&str, Duration, Duration),
     ) -> Result<Self, Failure> {
-        let lease = engine.calls.lease(caller, session).await?;
-        if let Some(exited_holder) = &lease.holder
-            && has_holder_exited(engine, &lease)
-        {
-            engine
-                .calls
-                .release(caller, session, exited_holder, Some(lease.fence))
-                .await?;
-        }
         let holder = holder_name(label, &engine.upkeep.writer());
         let request = AcquireLease {
             holder: holder.clone(),

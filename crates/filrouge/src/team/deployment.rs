@@ -118,6 +118,7 @@ impl<'a> Deployment<'a> {
     pub(crate) fn new(config: &Config, opened: &'a OpenStore) -> anyhow::Result<Self> {
         let calls = config.settings.calls.clone();
         let snapshots = snapshots(config)?;
+        let defaults = OpenOptions::new(holder());
         Ok(Self {
             opened,
             caller: operator(config),
@@ -125,10 +126,10 @@ impl<'a> Deployment<'a> {
             is_colored: style::wants_color(env_variable),
             zone: TimeZone::system(),
             options: OpenOptions {
-                ttl: calls.lease_ttl,
+                ttl: defaults.ttl.min(calls.lease_ttl_max),
                 wait: calls.lease_wait,
                 snapshots: snapshots.clone(),
-                ..OpenOptions::new(holder())
+                ..defaults
             },
             snapshots,
         })

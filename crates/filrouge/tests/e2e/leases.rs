@@ -325,6 +325,72 @@ fn a_waiter_at_another_server_wakes_when_the_session_is_released() {
     world.verify();
 }
 
+/// Ends the server that handles a call within a webhook, and starts another one: the next webhook continues at once,
+/// although the lease lasts longer than any wait in this test.
+fn check_next_webhook_after(end: fn(Server)) {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let webhook = json!({"holder": "webhook-1", "create": true, "ttl_ms": 600_000});
+    let fence = client.post("/s/resume", &webhook).wrote(201)["fence"].clone();
+    let fence = fence.as_u64().unwrap();
+    let turn = start(&client, "r", Some(fence));
+    let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {"slots": 2}, "fence": fence});
+    client.put("/s/checkpoints", &checkpoint).wrote(201);
+    end(server);
+
+    let server = world.serve();
+    let client = server.client();
+    let webhook = json!({"holder": "webhook-2", "wait_ms": 30_000});
+    let resumed = client.post("/s/resume", &webhook).wrote(200);
+    assert_eq!(resumed["fence"], fence + 1);
+    assert_eq!(resumed["state"], "WAIT_CONFIRM");
+    assert_eq!(metric(&client, "filrouge_lease_timeouts_total"), 0.0);
+    let events = client.all("/s/events", 100);
+    assert!(
+        events.iter().all(|e| e["kind"] != "call_lock_timeout"),
+        "{events:?}"
+    );
+    let late = json!({"answer_neutral": "late", "fence": fence});
+    client
+        .post(&format!("{turn}/finalize"), &late)
+        .fails(409, "stale_fence");
+    let answer = json!({"answer_neutral": "Friday at two", "fence": fence + 1, "release": true});
+    client.post(&format!("{turn}/finalize"), &answer).wrote(200);
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn the_next_webhook_does_not_wait_for_the_lease_of_a_killed_server() {
+    check_next_webhook_after(|mut server| server.kill());
+}
+
+#[test]
+fn the_next_webhook_does_not_wait_for_the_lease_of_a_stopped_server() {
+    check_next_webhook_after(Server::stop);
+}
+
+/// Another server takes over the call in the middle of a webhook, for its handler.
+#[test]
+fn a_handler_that_continues_at_another_server_keeps_its_lease() {
+    let world = World::new();
+    let (mut first, second) = (world.serve(), world.serve());
+    let client = first.client();
+    start(&client, "r", None);
+    let lease = client.post("/s/lease", &json!({"holder": "a", "ttl_ms": 600_000}));
+    let fence = lease.wrote(201)["fence"].as_u64().unwrap();
+    first.kill();
+    let client = second.client();
+    start(&client, "more", Some(fence));
+    client
+        .post("/s/lease", &json!({"holder": "b", "wait_ms": 0}))
+        .fails(423, "lease_timeout");
+    start(&client, "even more", Some(fence));
+    second.stop();
+    world.verify();
+}
+
 #[test]
 fn after_a_takeover_the_fence_from_a_killed_server_is_stale() {
     let world = World::new();

@@ -208,6 +208,7 @@ fn a_lease() -> impl Strategy<Value = Write> {
         let request = match kind {
             0 => LeaseRequest::Acquire(Box::new(Acquire {
                 ttl,
+                exited: None,
                 create: Some(session),
                 terminal: vec!["DONE".into()],
                 resumes: (n % 3 != 0).then_some((n % 3 == 1).then_some(fence)),

@@ -56,7 +56,7 @@ impl Ledger for EphemeralSessions {
         String::new()
     }
 
-    fn has_exited(&self, _: &str) -> bool {
+    async fn has_exited(&self, _: &str) -> bool {
         false
     }
 

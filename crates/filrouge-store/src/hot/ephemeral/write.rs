@@ -130,6 +130,7 @@ impl EphemeralSessions {
             entropy: self.entropy.as_ref(),
             now: self.clock.now(),
             lease_now: self.clock.lease_now(),
+            server: &String::new,
             suspects: &suspects,
             known_heads: None,
         };

@@ -57,6 +57,7 @@ impl World {
             entropy: &OsEntropy,
             now: Timestamp::from_micros(1),
             lease_now: Timestamp::from_micros(1),
+            server: &String::new,
             suspects: &Suspects::default(),
             known_heads: None,
         };
