@@ -10,6 +10,7 @@ use filrouge_store::Entropy;
 use filrouge_store::command::{Command, LeaseRequest, Outcome, Scope, SessionToken, Viewer, Write};
 use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rows::HeadLease;
+use filrouge_store::rules::lease_check::expiry;
 use filrouge_types::{
     Channel, Checkpoint, RawJson, SessionId, TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
@@ -115,13 +116,13 @@ impl KnownSession {
                     // The fences in between show that another holder has continued the session.
                     self.forget_after_new_holder();
                 }
-                let released = matches!(&command.write,
-                    Write::Lease(take) if matches!(take.request, LeaseRequest::Release { .. }));
-                self.granted_here |= !released;
+                let ttl = requested_ttl(&command.write);
+                self.granted_here |= ttl.is_some();
                 self.lease = HeadLease {
                     fence: lease.fence,
                     holder: lease.holder.clone().unwrap_or_default(),
                     expires_at: lease.expires_at.unwrap_or(now),
+                    ttl: ttl.unwrap_or(self.lease.ttl),
                     ..HeadLease::default()
                 };
             }
@@ -145,6 +146,11 @@ impl KnownSession {
         }
         if is_newest_fence {
             self.confirm_fence();
+            // Like the ledger, which has just applied a write under the fence.
+            if command.scope.fence.is_some() && self.lease.is_live(now) {
+                let extended = expiry(now, self.lease.ttl);
+                self.lease.expires_at = self.lease.expires_at.max(extended);
+            }
         }
     }
 
@@ -244,6 +250,18 @@ impl KnownTurn {
             last_seq: turn.last_seq,
             writes: Vec::new(),
         }
+    }
+}
+
+/// The time to live for which a write acquires or renews a lease; `None` for other writes.
+fn requested_ttl(write: &Write) -> Option<Duration> {
+    let Write::Lease(lease_command) = write else {
+        return None;
+    };
+    match &lease_command.request {
+        LeaseRequest::Acquire(acquire) => Some(acquire.ttl),
+        LeaseRequest::Renew { ttl, .. } => Some(*ttl),
+        LeaseRequest::Release { .. } => None,
     }
 }
 

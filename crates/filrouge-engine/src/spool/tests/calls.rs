@@ -118,6 +118,27 @@ async fn a_queued_write_is_answered_as_spooled_and_has_no_seq() {
     );
 }
 
+/// A lease lasts its time to live from the newest write, whether the ledger or the spool accepted that write.
+#[tokio::test]
+async fn writes_extend_a_lease_in_the_spool_too() {
+    const SECOND: i64 = 1_000_000;
+    let (world, s) = (SpoolWorld::new(), sid("s"));
+    let process = world.process();
+    process.webhook(&s, 0).await.unwrap();
+    let fence = process.resume(&s, "h").await.unwrap().fence;
+    world.clock.advance(4 * SECOND);
+    process.start(&s, "r1", fence).await.unwrap();
+    process.connection.set(ConnectionState::Down);
+    for n in 0..3 {
+        world.clock.advance(4 * SECOND);
+        let text = format!("r1 saw {n}");
+        process.append(&s, "r1", &text, fence).await.unwrap();
+    }
+    world.clock.advance(5 * SECOND);
+    let late = process.append(&s, "r1", "late", fence).await.unwrap_err();
+    assert_eq!(late.code, ErrorCode::LeaseExpired);
+}
+
 #[tokio::test]
 async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
