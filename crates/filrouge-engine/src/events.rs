@@ -89,12 +89,18 @@ impl Core {
             return Err(invalid("kind must not be empty"));
         }
         limits.check_metadata(request.detail.as_ref(), "detail")?;
+        let mut kind = Some(request.kind);
+        let mut detail = self.hash_addresses(&scope.tenant, request.detail);
+        let ((), masked) = self.mask_with(self.masker(None), |masker| {
+            masker.mask_label(&mut kind, "kind")?;
+            masker.mask_data(&mut detail, "detail")
+        })?;
         let event = NewEvent {
             session_id,
             key: request.key,
-            kind: request.kind,
+            kind: kind.unwrap_or_default(),
             at: request.at,
-            detail: self.hash_addresses(&scope.tenant, request.detail),
+            detail,
         };
         let stored = self
             .write(scope, Write::RecordEvent(Box::new(event)))
@@ -102,6 +108,7 @@ impl Core {
         let Outcome::Event { event, created } = stored.outcome else {
             return Err(unexpected_outcome());
         };
-        Ok(Written::new(*event, !created, stored.durability))
+        let written = Written::new(*event, !created, stored.durability);
+        Ok(self.count_masked(written, &masked))
     }
 }

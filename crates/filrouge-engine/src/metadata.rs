@@ -1,5 +1,6 @@
 //! Metadata: the policy for turns' metadata in the ledger, and the hashing of IP addresses in all metadata (DESIGN §7).
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use filrouge_store::Keyring;
@@ -56,10 +57,18 @@ pub fn is_address(name: &str) -> bool {
     address_rank(name).is_some()
 }
 
+/// The bytes of a name in lower case and without `-` and `_`; bytes outside ASCII become `?`.
+pub(crate) fn normalized(name: &str) -> impl Iterator<Item = u8> + Clone {
+    let bytes = name.bytes().filter(|b| !matches!(b, b'-' | b'_'));
+    bytes.map(|b| match b.is_ascii() {
+        true => b.to_ascii_lowercase(),
+        false => b'?',
+    })
+}
+
 /// The index of a member's name in [`ADDRESS_MEMBERS`]; `None` if the list does not contain it.
 fn address_rank(name: &str) -> Option<usize> {
-    let normalized = name.bytes().filter(|b| !matches!(b, b'-' | b'_'));
-    let normalized = normalized.map(|b| b.to_ascii_lowercase());
+    let normalized = normalized(name);
     let mut names = ADDRESS_MEMBERS.iter();
     names.position(|name| name.bytes().eq(normalized.clone()))
 }
@@ -168,17 +177,27 @@ enum Token<'a> {
     Name(&'a str),
 }
 
-impl Token<'_> {
-    fn is_address_or_hash(&self) -> bool {
+impl<'a> Token<'a> {
+    /// A member's name with its escapes resolved; `None` for other tokens.
+    fn name(&self) -> Option<Cow<'a, str>> {
         let Self::Name(name) = self else {
-            return false;
+            return None;
         };
         if !name.contains('\\') {
-            return is_address_or_hash(name.trim_matches('"'));
+            return Some(name.trim_matches('"').into());
         }
-        let plain = JsonText::from_raw(RawJson::from_checked(*name));
-        plain.is_ok_and(|plain| is_address_or_hash(&plain.to_plain()))
+        let plain = JsonText::from_raw(RawJson::from_checked(*name)).ok()?;
+        Some(plain.to_plain().into())
     }
+
+    fn is_address_or_hash(&self) -> bool {
+        self.name().is_some_and(|name| is_address_or_hash(&name))
+    }
+}
+
+/// The names of the members in a JSON text, at any depth, each with the position after it.
+pub(crate) fn member_names(json: &str) -> impl Iterator<Item = (usize, Cow<'_, str>)> {
+    tokens(json).filter_map(|(end, token)| Some((end, token.name()?)))
 }
 
 /// The structural tokens of a JSON text, each with the position after it.

@@ -15,6 +15,7 @@ use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
 use crate::engine::Sessions;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
+use crate::secrets::Masked;
 use crate::shared::{internal, unexpected_outcome};
 use crate::written::Written;
 
@@ -61,22 +62,29 @@ impl Sessions {
             Some(id) => id,
             None => self.random_session_id()?,
         };
+        let mut title = request.title;
+        let mut metadata = self.hash_addresses(&scope.tenant, request.metadata);
+        let ((), masked) = self.mask_with(self.masker(None), |masker| {
+            masker.mask_label(&mut title, "title")?;
+            masker.mask_data(&mut metadata, "metadata")
+        })?;
         let new = NewSession {
             session_id,
             parent_session_id: request.parent_session_id,
             project_id: request.project_id,
             team_id: request.team_id,
-            title: request.title,
-            metadata: self
-                .hash_addresses(&scope.tenant, request.metadata)
-                .unwrap_or_else(|| RawJson::from_checked("{}")),
+            title,
+            metadata: metadata.unwrap_or_else(|| RawJson::from_checked("{}")),
             times,
         };
         let stored = self.write(scope, Write::CreateSession(new)).await?;
         match stored.outcome {
             Outcome::Session {
                 session, created, ..
-            } => Ok(Written::new(*session, !created, stored.durability)),
+            } => {
+                let written = Written::new(*session, !created, stored.durability);
+                Ok(self.count_masked(written, &masked))
+            }
             _ => Err(unexpected_outcome()),
         }
     }
@@ -100,7 +108,7 @@ impl Sessions {
         &self,
         caller: &Caller,
         session_id: SessionId,
-        request: PatchSession,
+        mut request: PatchSession,
         versions: Option<Vec<[u8; 16]>>,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
@@ -111,8 +119,20 @@ impl Sessions {
         limits.check_label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
         limits.check_metadata(metadata.iter().flatten().next(), "metadata")?;
-        let metadata = metadata
+        let mut metadata = metadata
             .map(|value| value.map(|patch| self.hash_addresses_in_patch(&scope.tenant, patch)));
+        let ((), masked) = self.mask_with(self.masker(None), |masker| {
+            if let Some(title) = &mut request.title {
+                masker.mask_label(title, "title")?;
+            }
+            if let Some(state) = &mut request.state {
+                masker.mask_label(state, "state")?;
+            }
+            match &mut metadata {
+                Some(patch) => masker.mask_data(patch, "metadata"),
+                None => Ok(()),
+            }
+        })?;
         let patch = Patch {
             session_id,
             patch: SessionPatch {
@@ -125,8 +145,8 @@ impl Sessions {
             versions,
             metadata_max: limits.metadata_bytes,
         };
-        self.write_session(scope, Write::Patch(Box::new(patch)))
-            .await
+        let write = Write::Patch(Box::new(patch));
+        self.write_session(scope, write, &masked).await
     }
 
     /// Closes a session: it accepts no new turns, while open ones may still end. Closing it again changes nothing.
@@ -140,11 +160,14 @@ impl Sessions {
         request: CloseRequest,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let reason = request.reason;
+        let mut reason = request.reason;
         self.limits().check_label(reason.as_deref(), "reason")?;
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        let close = CloseSession { session_id, reason };
-        self.write_session(scope, Write::CloseSession(close)).await
+        let ((), masked) = self.mask_with(self.masker(None), |masker| {
+            masker.mask_label(&mut reason, "reason")
+        })?;
+        let close = Write::CloseSession(CloseSession { session_id, reason });
+        self.write_session(scope, close, &masked).await
     }
 
     /// Makes an identity the owner of an anonymous session (DESIGN §7). If it is the owner already, nothing changes.
@@ -170,7 +193,8 @@ impl Sessions {
             session_id,
             identity_id,
         };
-        self.write_session(scope, Write::Link(link)).await
+        self.write_session(scope, Write::Link(link), &Masked::default())
+            .await
     }
 
     /// Returns the session with this id.
@@ -273,11 +297,13 @@ impl Sessions {
         &self,
         scope: &Scope,
         write: Write,
+        masked: &Masked,
     ) -> Result<Written<Session>, Failure> {
         let stored = self.write(scope, write).await?;
         match stored.outcome {
             Outcome::Session { session, .. } => {
-                Ok(Written::new(*session, false, stored.durability))
+                let written = Written::new(*session, false, stored.durability);
+                Ok(self.count_masked(written, masked))
             }
             _ => Err(unexpected_outcome()),
         }

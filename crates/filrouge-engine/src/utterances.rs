@@ -58,17 +58,19 @@ impl Turns {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        let metadata = request.metadata.as_ref();
-        self.limits().check_metadata(metadata, "metadata")?;
+        self.limits()
+            .check_metadata(request.metadata.as_ref(), "metadata")?;
         let fingerprint = items_fingerprint(&[b"open"], &request.items);
-        let (items, masked) = self.validated_items(scope, request.items)?;
+        let items = self.limits().check_items(request.items, Author::Caller)?;
+        let ((items, metadata), masked) =
+            self.masked_turn(&scope.tenant, items, request.metadata)?;
         let event = StartEvent {
             request_id: request.request_id,
             identity_id: scope.viewer.identity().cloned(),
             fingerprint,
             replaces: None,
             application: Application::default(),
-            metadata: self.hash_addresses(&scope.tenant, request.metadata),
+            metadata,
         };
         let session = NewSession::with_id(session);
         let start = self.seal_start(session, event, items, TurnStatus::Open, None, false)?;

@@ -4,20 +4,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, TenantId, TurnId, select_members,
+    ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Role, TenantId, TurnId,
+    select_members,
 };
 
 use super::mask::{CredentialPolicy, Masked};
-use super::mask_json;
+use super::members::{RUNTIME_CONTEXT, mask_runtime_contexts, mask_secret_members};
 use super::turn::TurnSecrets;
+use super::{mask_json, mask_text};
 use crate::core::Core;
 use crate::requests::{ErrorBody, FinalizeTurn, StartTurn};
 use crate::validate::{ValidatedItem, arguments};
 use crate::written::Written;
 
 /// Masks the credentials of one request, and counts them.
-pub(crate) struct RequestMasker {
+pub(crate) struct RequestMasker<'a> {
     policy: CredentialPolicy,
+    /// The members of a `runtime_context` that are recorded.
+    recorded_context: &'a [String],
     secrets: Option<Arc<TurnSecrets>>,
     masked: Masked,
     refused: Masked,
@@ -29,24 +33,30 @@ impl Core {
         self.secrets.secrets_of_turn(turn, self.clock.now())
     }
 
-    /// The secrets of a turn that is about to start: the values of `context` that do not occur in the allow-listed
-    /// members of the request's `runtime_context`. `None` if there are none.
+    /// The secrets of a turn that is about to start: the values of `contexts` that do not occur in the allow-listed
+    /// members of the [`runtime_contexts`] as they are recorded. `None` if there are none.
     pub(crate) fn starting_secrets(
         &self,
-        context: Option<&RawJson>,
+        contexts: &[RawJson],
         request: &StartTurn,
+        items: &[ValidatedItem],
     ) -> Option<Arc<TurnSecrets>> {
-        let hashed = request.runtime_context.as_ref()?;
-        let (recorded, _) = select_members(hashed, &self.settings.runtime_context_allow);
+        if contexts.is_empty() {
+            return None;
+        }
+        let hashed = runtime_contexts(request, items).into_iter();
+        let allow = &self.settings.runtime_context_allow;
+        let recorded: Vec<RawJson> = hashed.map(|json| select_members(&json, allow).0).collect();
         let questions = [&request.question_neutral, &request.question_translated];
         let questions: Vec<&JsonText> = questions.into_iter().flatten().collect();
-        TurnSecrets::from_context(context?, &recorded, &questions)
+        TurnSecrets::from_contexts(contexts, &recorded, &questions)
     }
 
     /// A masker for writes to a turn with these secrets.
-    pub(crate) fn masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker {
+    pub(crate) fn masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker<'_> {
         RequestMasker {
             policy: self.settings.credentials,
+            recorded_context: &self.settings.runtime_context_allow,
             secrets,
             masked: Masked::default(),
             refused: Masked::default(),
@@ -55,7 +65,7 @@ impl Core {
 
     /// Like [`Self::masker`], for recordings. Credentials are masked even if the policy is to refuse them, because a
     /// stream cannot be refused halfway.
-    pub(crate) fn stream_masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker {
+    pub(crate) fn stream_masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker<'_> {
         let mut masker = self.masker(secrets);
         if masker.policy == CredentialPolicy::Refuse {
             masker.policy = CredentialPolicy::Mask;
@@ -67,19 +77,34 @@ impl Core {
     pub(crate) fn masked_items(
         &self,
         tenant: &TenantId,
-        masker: RequestMasker,
+        masker: RequestMasker<'_>,
         items: Vec<ValidatedItem>,
     ) -> Result<(Vec<ItemBody>, Masked), Failure> {
         let items = self.hash_addresses_in_items(tenant, items);
         self.mask_with(masker, |masker| masker.mask_items(items))
     }
 
+    /// As [`Self::masked_items`], for a turn without secrets, with the turn's metadata.
+    pub(crate) fn masked_turn(
+        &self,
+        tenant: &TenantId,
+        items: Vec<ValidatedItem>,
+        metadata: Option<RawJson>,
+    ) -> Result<((Vec<ItemBody>, Option<RawJson>), Masked), Failure> {
+        let items = self.hash_addresses_in_items(tenant, items);
+        let mut metadata = self.hash_addresses(tenant, metadata);
+        self.mask_with(self.masker(None), |masker| {
+            masker.mask_data(&mut metadata, "metadata")?;
+            Ok((masker.mask_items(items)?, metadata))
+        })
+    }
+
     /// Runs `mask` on a masker, and returns its result with the counts of what was masked. Credentials for which the
     /// request is refused are added to the engine's counters.
     pub(crate) fn mask_with<T>(
         &self,
-        mut masker: RequestMasker,
-        mask: impl FnOnce(&mut RequestMasker) -> Result<T, Failure>,
+        mut masker: RequestMasker<'_>,
+        mask: impl FnOnce(&mut RequestMasker<'_>) -> Result<T, Failure>,
     ) -> Result<(T, Masked), Failure> {
         let result = mask(&mut masker);
         for (shape, n) in masker.refused.by_shape() {
@@ -107,7 +132,19 @@ impl Core {
     }
 }
 
-impl RequestMasker {
+/// The `runtime_context` of a start, and those in its metadata and in the metadata of its items.
+pub(crate) fn runtime_contexts(request: &StartTurn, items: &[ValidatedItem]) -> Vec<RawJson> {
+    let of_items = items.iter().filter_map(|item| item.body.metadata.as_ref());
+    let nested = request.metadata.iter().chain(of_items);
+    let nested = nested.filter_map(|metadata| {
+        let value = Members::parse(metadata.as_str())?.get(RUNTIME_CONTEXT)?;
+        Some(RawJson::from_checked(value))
+    });
+    let own = request.runtime_context.iter().cloned();
+    own.chain(nested).collect()
+}
+
+impl RequestMasker<'_> {
     fn mask_known_secrets(&mut self, raw: &str) -> Option<String> {
         self.secrets.as_ref()?.mask_json(raw, &mut self.masked)
     }
@@ -124,16 +161,25 @@ impl RequestMasker {
         field: &dyn Fn() -> String,
     ) -> Result<Option<String>, Failure> {
         let known = self.mask_known_secrets(raw);
-        let text = known.as_deref().unwrap_or(raw);
-        let masked = match self.policy {
-            CredentialPolicy::Off => None,
-            CredentialPolicy::Mask => mask_json(text, &mut self.masked),
-            CredentialPolicy::Refuse => match mask_json(text, &mut self.refused) {
-                Some(_) => return Err(self.refusal(&field())),
-                None => None,
-            },
-        };
+        let masked = self.mask_by_policy(known.as_deref().unwrap_or(raw), mask_json, field)?;
         Ok(masked.or(known))
+    }
+
+    /// Applies `mask` as the policy says.
+    fn mask_by_policy(
+        &mut self,
+        text: &str,
+        mask: fn(&str, &mut Masked) -> Option<String>,
+        field: &dyn Fn() -> String,
+    ) -> Result<Option<String>, Failure> {
+        match self.policy {
+            CredentialPolicy::Off => Ok(None),
+            CredentialPolicy::Mask => Ok(mask(text, &mut self.masked)),
+            CredentialPolicy::Refuse => match mask(text, &mut self.refused) {
+                Some(_) => Err(self.refusal(&field())),
+                None => Ok(None),
+            },
+        }
     }
 
     fn refusal(&self, field: &str) -> Failure {
@@ -169,25 +215,48 @@ impl RequestMasker {
         }
     }
 
-    /// Masks known secrets in JSON of the application, such as metadata.
-    pub(crate) fn mask_data(&mut self, json: &mut Option<RawJson>) {
-        if let Some(json) = json
-            && let Some(masked) = self.mask_known_secrets(json.as_str())
-        {
+    /// Masks credentials of all kinds in JSON of the application, such as metadata.
+    pub(crate) fn mask_data(
+        &mut self,
+        json: &mut Option<RawJson>,
+        field: &str,
+    ) -> Result<(), Failure> {
+        let Some(json) = json else {
+            return Ok(());
+        };
+        let field = || field.to_owned();
+        let raw = json.as_str();
+        let context = mask_runtime_contexts(raw, self.recorded_context, &mut self.masked);
+        let raw = context.as_deref().unwrap_or(raw);
+        let members = self.mask_by_policy(raw, mask_secret_members, &field)?;
+        let both = self.mask_both_kinds(members.as_deref().unwrap_or(raw), &field)?;
+        if let Some(masked) = both.or(members).or(context) {
             *json = RawJson::from_checked(masked);
         }
+        Ok(())
     }
 
-    pub(crate) fn mask_label(&mut self, label: &mut Option<Box<str>>) {
-        if let (Some(label), Some(secrets)) = (label, &self.secrets)
-            && let Some(masked) = secrets.mask_text(label, &mut self.masked)
-        {
+    /// Masks credentials in a label or title.
+    pub(crate) fn mask_label(
+        &mut self,
+        label: &mut Option<Box<str>>,
+        field: &str,
+    ) -> Result<(), Failure> {
+        let Some(label) = label else {
+            return Ok(());
+        };
+        let secrets = self.secrets.as_ref();
+        let known = secrets.and_then(|secrets| secrets.mask_text(label, &mut self.masked));
+        let text = known.as_deref().unwrap_or(label);
+        let masked = self.mask_by_policy(text, mask_text, &|| field.to_owned())?;
+        if let Some(masked) = masked.or(known) {
             *label = masked.into();
         }
+        Ok(())
     }
 
     /// Masks items. Known secrets are masked everywhere; credentials recognized by shape, in all parts of a user's
-    /// items and in the arguments of any author's tool calls.
+    /// items, in the arguments of any author's tool calls, and in metadata, usage and labels.
     fn mask_items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>, Failure> {
         let items = items.into_iter().enumerate();
         items
@@ -210,11 +279,11 @@ impl RequestMasker {
             body.parts = RawJson::from_checked(masked);
         }
         let annotations = body.annotations_mut();
-        for (_, json) in annotations.objects {
-            self.mask_data(json);
+        for (name, json) in annotations.objects {
+            self.mask_data(json, name)?;
         }
-        for (_, label) in annotations.labels {
-            self.mask_label(label);
+        for (name, label) in annotations.labels {
+            self.mask_label(label, name)?;
         }
         Ok(body)
     }
@@ -251,9 +320,10 @@ impl RequestMasker {
         self.mask_user_text(&mut request.question_translated, "question_translated")?;
         let items = self.mask_items(items)?;
         self.mask_other_text(&mut request.answer_neutral);
-        self.mask_data(&mut request.metadata);
-        for label in request.application.labels_mut() {
-            self.mask_label(label);
+        self.mask_data(&mut request.metadata, "metadata")?;
+        let names = request.application.labels().map(|label| label.name);
+        for (label, name) in request.application.labels_mut().into_iter().zip(names) {
+            self.mask_label(label, name)?;
         }
         Ok((request, items))
     }
@@ -264,34 +334,36 @@ impl RequestMasker {
         mut label: Option<Box<str>>,
         state: RawJson,
     ) -> Result<(Option<Box<str>>, RawJson), Failure> {
-        self.mask_label(&mut label);
+        self.mask_label(&mut label, "label")?;
         let masked = self.mask_both_kinds(state.as_str(), &|| "state".to_owned())?;
         Ok((label, masked.map_or(state, RawJson::from_checked)))
     }
 
     /// Masks a turn's end with an answer.
-    pub(crate) fn mask_finalize(&mut self, mut request: FinalizeTurn) -> FinalizeTurn {
+    pub(crate) fn mask_finalize(
+        &mut self,
+        mut request: FinalizeTurn,
+    ) -> Result<FinalizeTurn, Failure> {
         self.mask_other_text(&mut request.answer_neutral);
         self.mask_other_text(&mut request.answer_translated);
-        self.mask_data(&mut request.metadata);
-        request
+        self.mask_data(&mut request.metadata, "metadata")?;
+        Ok(request)
     }
 
     /// Masks a turn's end without an answer: the error, and the text that was shown.
     pub(crate) fn mask_ending(
         &mut self,
-        error: Option<ErrorBody>,
+        mut error: Option<ErrorBody>,
         mut shown: Option<JsonText>,
-    ) -> (Option<ErrorBody>, Option<JsonText>) {
-        let error = error.map(|mut error| {
-            let mut code = Some(error.code);
-            self.mask_label(&mut code);
+    ) -> Result<(Option<ErrorBody>, Option<JsonText>), Failure> {
+        if let Some(error) = &mut error {
+            let mut code = Some(std::mem::take(&mut error.code));
+            self.mask_label(&mut code, "error.code")?;
             self.mask_other_text(&mut error.message);
             error.code = code.unwrap_or_default();
-            error
-        });
+        }
         self.mask_other_text(&mut shown);
-        (error, shown)
+        Ok((error, shown))
     }
 }
 

@@ -38,6 +38,7 @@ filrouge_types::words!(
         BearerToken => "bearer_token",
         BasicAuth => "basic_auth",
         UrlPassword => "url_password",
+        SecretMember => "secret_member",
         RuntimeContext => "runtime_context",
     }
 );

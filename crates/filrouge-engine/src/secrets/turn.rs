@@ -111,21 +111,22 @@ fn automaton<'a>(patterns: impl Iterator<Item = &'a String>) -> Option<AhoCorasi
 }
 
 impl TurnSecrets {
-    /// The secrets in `context`: its string values of at least eight characters, at any depth. Two kinds of values are
-    /// no secrets: values that also occur in `recorded`, and values of several words that are the entire text of a
+    /// The secrets in `contexts`: their string values of at least eight characters, at any depth. Two kinds of values
+    /// are no secrets: values that also occur in `recorded`, and values of several words that are the entire text of a
     /// question. `None` if there are no secrets.
-    pub(crate) fn from_context(
-        context: &RawJson,
-        recorded: &RawJson,
+    pub(crate) fn from_contexts(
+        contexts: &[RawJson],
+        recorded: &[RawJson],
         questions: &[&JsonText],
     ) -> Option<Arc<Self>> {
-        let allowed: BTreeSet<String> = values(recorded.as_str())
-            .iter()
-            .map(JsonText::to_plain)
-            .collect();
+        let all_values = |json: &[RawJson]| -> Vec<JsonText> {
+            json.iter().flat_map(|json| values(json.as_str())).collect()
+        };
+        let allowed = all_values(recorded);
+        let allowed: BTreeSet<String> = allowed.iter().map(JsonText::to_plain).collect();
         let question_texts: Vec<String> = questions.iter().map(|q| q.to_plain()).collect();
         let (mut plain, mut json, mut bytes, mut lost) = (BTreeSet::new(), BTreeSet::new(), 0, 0);
-        for value in values(context.as_str()) {
+        for value in all_values(contexts) {
             let text = value.to_plain();
             // An application may repeat the question in the context. A question of one word could be a token.
             let is_question = text.trim().contains(' ') && question_texts.contains(&text);

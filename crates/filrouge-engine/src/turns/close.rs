@@ -45,8 +45,7 @@ impl Turns {
             kept_metadata(&retention, &mut request.metadata, &mut omissions);
         }
         let masker = self.masker(self.secrets_of(turn_id));
-        let (request, masked) =
-            self.mask_with(masker, |masker| Ok(masker.mask_finalize(request)))?;
+        let (request, masked) = self.mask_with(masker, |masker| masker.mask_finalize(request))?;
         let close = Close {
             session_id,
             turn_id,
@@ -128,7 +127,7 @@ impl Turns {
         };
         let masker = self.masker(self.secrets_of(turn_id));
         let ((error, partial), masked) = self.mask_with(masker, |masker| {
-            Ok(masker.mask_ending(error, ending.partial_text))
+            masker.mask_ending(error, ending.partial_text)
         })?;
         let partial = partial.filter(|text| !text.is_empty());
         let partial = partial.map(|text| {

@@ -143,13 +143,18 @@ impl Turns {
         content_fingerprint: [u8; 16],
         replaces: Option<&Turn>,
     ) -> Result<Written<Turn>, Failure> {
+        let items = self
+            .limits()
+            .check_items(turn.items.clone(), Author::Engine)?;
+        let ((items, metadata), masked) =
+            self.masked_turn(&scope.tenant, items, turn.metadata.clone())?;
         let event = StartEvent {
             request_id: turn.request_id.clone(),
             identity_id: None,
             fingerprint: content_fingerprint,
             replaces: replaces.map(|t| t.turn_id),
             application: Application::default(),
-            metadata: self.hash_addresses(&scope.tenant, turn.metadata.clone()),
+            metadata,
         };
         let last = match turn.status {
             TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt {},
@@ -166,10 +171,6 @@ impl Turns {
             times: began.map(|began| [began; 2]),
             ..NewSession::with_id(session.clone())
         };
-        let items = self
-            .limits()
-            .check_items(turn.items.clone(), Author::Engine)?;
-        let (items, masked) = self.masked_items(&scope.tenant, self.masker(None), items)?;
         let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
         self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
             .await

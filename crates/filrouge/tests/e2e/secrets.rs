@@ -280,3 +280,87 @@ fn runtime_context_is_kept_only_in_memory() {
     assert_absent(&world, &[CANARY], "", &[]);
     world.verify();
 }
+
+/// Metadata of every kind, labels and titles: in each, one secret member, or one text in the form of a credential.
+#[test]
+fn metadata_labels_and_titles_contain_no_credentials() {
+    let world = World::new();
+    let server = serve(&world, "mask");
+    let caller = Caller::anonymous(&server);
+    let shaped = token(3);
+    let headers = json!({ "headers": { "Authorization": CANARY, "accept": "text/html" } });
+    let session =
+        json!({ "session_id": "s", "title": format!("with {shaped}"), "metadata": headers });
+    let created = caller.send("POST", "/api/v1/sessions", Some(&session.to_string()));
+    assert_eq!(created.wrote(201)["title"], "with [masked:github_token]");
+    assert_masked(&created, 2);
+    let context = json!({ "access_token": CANARY, "locale": "fr-FR" });
+    let item = json!({ "role": "user", "channel": "hitl_response", "agent": shaped,
+        "metadata": { "runtime_context": context, "cookie": PASSWORD, "input_tokens": 3 },
+        "parts": [{ "type": "text", "text": format!("it is {CANARY}") }] });
+    let start = json!({ "request_id": "r", "question_neutral": format!("why {CANARY}?"),
+        "consultant": shaped, "metadata": { "note": shaped, "api_key": PASSWORD }, "items": [item] });
+    let started = caller.post("/s/turns", &start);
+    started.wrote(201);
+    // Question, text and context of the item; cookie, agent; consultant, note and key of the turn.
+    assert_masked(&started, 8);
+    assert_eq!(caller.post("/s/turns", &start).is(200)["differs"], false);
+    let turn = format!("/s/turns/{}", turn_id(&started));
+    let appended = caller.post(&format!("{turn}/items"), &json!({ "items": [item] }));
+    appended.wrote(201);
+    assert_masked(&appended, 4);
+    let end = json!({ "answer_neutral": "a", "metadata": { "db_password": PASSWORD } });
+    let closed = caller.post(&format!("{turn}/finalize"), &end);
+    closed.wrote(200);
+    assert_masked(&closed, 1);
+    let patch =
+        json!({ "title": shaped, "state": shaped, "metadata": { "refresh_token": PASSWORD } });
+    let patched = caller.send("PATCH", "/api/v1/sessions/s", Some(&patch.to_string()));
+    patched.wrote(200);
+    assert_masked(&patched, 3);
+    let event = json!({ "key": "k", "kind": "seen", "detail": { "secret": PASSWORD } });
+    let recorded = caller.post("/s/events", &event);
+    recorded.wrote(201);
+    assert_masked(&recorded, 1);
+    let (items, export) = (caller.get("/s/items"), caller.get("/s/export"));
+    let item = &items.body()["data"][1]["metadata"];
+    assert_eq!(item["input_tokens"], 3);
+    assert_eq!(item["runtime_context"]["locale"], "fr-FR");
+    let session = caller.get("/s").body();
+    assert_eq!(session["metadata"]["headers"]["accept"], "text/html");
+    let log = server.log();
+    server.stop();
+    let answers = [
+        created, started, appended, closed, patched, recorded, export,
+    ];
+    assert_absent(&world, &[CANARY, PASSWORD, &shaped], &log, &answers);
+    world.verify();
+}
+
+#[test]
+fn metadata_with_a_secret_member_is_refused_if_so_configured() {
+    let world = World::new();
+    let server = serve(&world, "refuse");
+    let caller = Caller::anonymous(&server);
+    let start =
+        json!({ "request_id": "r", "question_neutral": "?", "metadata": { "password": PASSWORD } });
+    let problem = caller
+        .post("/s/turns", &start)
+        .fails(422, "credential_refused");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("metadata") && detail.contains("secret_member"),
+        "{detail}"
+    );
+    let title = json!({ "session_id": "t", "title": token(1) }).to_string();
+    let refused = caller.send("POST", "/api/v1/sessions", Some(&title));
+    refused.fails(422, "credential_refused");
+    // The values of a `runtime_context` are masked under each policy.
+    let start = json!({ "request_id": "r", "question_neutral": "?", "metadata": { "runtime_context": { "t": CANARY } } });
+    let started = caller.post("/s/turns", &start);
+    started.wrote(201);
+    assert_masked(&started, 1);
+    server.stop();
+    world.assert_not_stored(CANARY);
+    world.assert_not_stored(PASSWORD);
+}

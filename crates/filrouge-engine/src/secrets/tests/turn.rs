@@ -11,7 +11,7 @@ use super::*;
 fn secrets(context: serde_json::Value, allowed: serde_json::Value) -> Option<Arc<TurnSecrets>> {
     let raw = |value| RawJson::write(&value).unwrap();
     let question = JsonText::from_plain("what is the weather like");
-    TurnSecrets::from_context(&raw(context), &raw(allowed), &[&question])
+    TurnSecrets::from_contexts(&[raw(context)], &[raw(allowed)], &[&question])
 }
 
 const MASK: &str = "[masked:runtime_context]";
