@@ -100,9 +100,10 @@ impl Core {
                 .iter()
                 .for_each(|trace| trace.log_committed(&stored.outcome)),
             Err(failure) => {
-                let refused = trace.is_some_and(|trace| trace.log_refused_claim(failure));
-                self.counters.links_refused.add(u64::from(refused));
                 self.counters.count_refused_write(failure.code);
+                if let Some(trace) = &trace {
+                    self.report_refused_link(trace.command(), failure).await;
+                }
             }
         }
         written

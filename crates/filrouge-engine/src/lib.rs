@@ -31,6 +31,7 @@ mod events;
 pub mod lineage;
 mod metadata;
 mod record_policy;
+mod refused_links;
 mod requests;
 mod secrets;
 mod sessions;

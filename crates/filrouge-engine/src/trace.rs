@@ -1,15 +1,13 @@
-//! Log lines for writes. They contain ids, seqs, counts and times, but never contents.
-//!
-//! - `[SESSIONS][PERSIST_TRACE]`: a write that adds items to a session has become durable (DESIGN §12).
-//! - `[SESSIONS][LINK_REFUSED]`: an identity has tried to create a session, start a turn in it or link it, and was
-//!   refused because another identity owns the session (DESIGN §7).
+//! Log lines for writes, `[SESSIONS][PERSIST_TRACE]`: a write that adds items to a session has become durable
+//! (DESIGN §12). They contain ids, seqs, counts and times, but never contents.
 
 use std::time::{Duration, Instant};
 
 use filrouge_store::command::{Command, Ending, Outcome, PutDraft, Write, WrittenRange};
-use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
+use filrouge_types::SessionId;
 
 use crate::calls::{log_call_items, log_word};
+use crate::refused_links::claimed_owner;
 
 /// A write in progress that may need a log line when it ends.
 pub(crate) struct Trace {
@@ -39,24 +37,9 @@ impl Trace {
         })
     }
 
-    /// Logs a write that failed because another identity owns the session that the write claims. Returns whether this
-    /// is the case.
-    pub(crate) fn log_refused_claim(&self, failure: &Failure) -> bool {
-        let is_foreign_session = matches!(
-            failure.code,
-            ErrorCode::SessionLinked | ErrorCode::SessionConflict
-        );
-        let claimed_owner = claimed_owner(&self.command).filter(|_| is_foreign_session);
-        if let Some(identity_id) = claimed_owner {
-            tracing::warn!(
-                tenant_id = %self.command.scope.tenant,
-                session_id = %self.session,
-                %identity_id,
-                code = failure.code.as_str(),
-                "[SESSIONS][LINK_REFUSED]"
-            );
-        }
-        claimed_owner.is_some()
+    /// The write.
+    pub(crate) const fn command(&self) -> &Command {
+        &self.command
     }
 
     /// Logs a write that has become durable. A replay is logged with 0 items; an outcome without a turn, session or
@@ -132,15 +115,6 @@ impl Trace {
             duration_ms = millis(self.started_at.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
-    }
-}
-
-/// The identity that becomes the session's owner if the write creates or links the session.
-const fn claimed_owner(command: &Command) -> Option<&IdentityId> {
-    match &command.write {
-        Write::Link(link) => Some(&link.identity_id),
-        Write::Start(_) | Write::CreateSession(_) => command.scope.viewer.identity(),
-        _ => None,
     }
 }
 

@@ -18,7 +18,8 @@ pub struct AuditCursor {
     pub(super) items: BTreeMap<Lane, AuditPosition>,
 }
 
-/// An item, and how many of its calls and results were already returned.
+/// An item, and how many of its calls and results were already returned. Seq 0 is before the first item of a session:
+/// then `part` is the number of events that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AuditPosition {
     pub(super) seq: u64,
@@ -79,7 +80,8 @@ impl FromStr for AuditCursor {
                 let part = pieces.next()?;
                 let (part, lane) = part.split_once('_').unwrap_or((part, "0"));
                 let position = AuditPosition {
-                    seq: parse_digits(seq).filter(|seq| *seq > 0)?,
+                    seq: parse_digits(seq)
+                        .filter(|seq| *seq > 0 || cursor.after == ChangeCursor::default())?,
                     part: parse_digits(part)?,
                 };
                 let lane = Lane::new(parse_digits(lane)?);
@@ -122,6 +124,7 @@ mod tests {
             "42-17-0",
             "42.3-17-2",
             "0-1-500",
+            "0-0-7",
             "42.3_0_7",
             "0_1-17-2_1",
             "42_7-17-2-1-0_1",

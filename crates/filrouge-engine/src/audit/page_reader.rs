@@ -18,6 +18,7 @@ use super::cursor::AuditPosition;
 use super::{AuditCursor, AuditPage, AuditQuery, AuditRow};
 
 mod item;
+mod refused_link;
 
 /// The maximum number of commits, and of items, that a page examines.
 const COMMITS_MAX: u64 = 8192;
@@ -114,7 +115,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         }
     }
 
-    /// Reads one session in order of seq. Returns the next page's cursor; `None` if this is the last page.
+    /// Reads one session in order of seq, after its refused links. Returns the next page's cursor; `None` if this is the last page.
     fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
         let cursor = self.query.cursor.as_ref();
         let position = cursor.map(AuditCursor::to_session_position).transpose()?;
@@ -128,7 +129,14 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
             }
             Some(SessionOrTombstone::Live(session)) => {
                 let last = session.head.last_seq;
-                let begin = position.unwrap_or(AuditPosition::at(1));
+                let mut begin = position.unwrap_or(AuditPosition::at(0));
+                if begin.seq == 0 {
+                    if let Some(part) = self.add_refused_links(&session, begin.part)? {
+                        let position = AuditPosition { seq: 0, part };
+                        return Ok(Some(AuditCursor::from_session_position(position)));
+                    }
+                    begin = AuditPosition::at(1);
+                }
                 let resume_at = in_session(id, self.add_items(&session, begin, last, None))?;
                 Ok(resume_at.map(AuditCursor::from_session_position))
             }
@@ -240,7 +248,15 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
                 }
                 return Ok(None);
             }
-            (ChangeKind::Event, ..) => return Ok(None),
+            (ChangeKind::Event, ..) => {
+                if in_time_range
+                    && let Some(number) = change.event
+                    && let Some(session) = self.cached_session(id)?
+                {
+                    self.add_event(&session, number)?;
+                }
+                return Ok(None);
+            }
             (_, Some(first), Some(last)) => (first, last),
             _ => return Ok(None),
         };

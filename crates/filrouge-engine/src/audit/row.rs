@@ -1,6 +1,7 @@
 //! One row of the audit.
 
 use filrouge_store::command::Erased;
+use filrouge_store::rows::SessionRow;
 use filrouge_types::{
     Channel, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId, Timestamp,
     TurnId, Variant,
@@ -32,7 +33,7 @@ pub struct AuditError {
 pub struct AuditRow {
     /// The session.
     pub session_id: SessionId,
-    /// The item's position in it; absent for the erasure of a session.
+    /// The item's position in it; absent for the erasure of a session and for a refused link.
     pub seq: Option<u64>,
     /// The turn.
     pub turn_id: Option<TurnId>,
@@ -92,13 +93,30 @@ impl AuditRow {
     pub(super) fn of_erasure(session_id: SessionId, erased: &Erased) -> Self {
         let Erased { items, turns, .. } = erased;
         let detail = format!(r#"[{{"type":"erasure","items":{items},"turns":{turns}}}]"#);
+        Self::without_item(session_id, erased.at, detail)
+    }
+
+    /// The row for a refused link of a session; `detail` is an object with both identities.
+    pub(super) fn of_refused_link(session: &SessionRow, at: Timestamp, detail: &RawJson) -> Self {
+        let both = detail.as_str().trim_start_matches('{');
+        let detail = format!(r#"[{{"type":"link_refused",{both}]"#);
+        Self {
+            identity_id: session.identity_id.clone(),
+            role: Some(Role::System),
+            channel: Some(Channel::Link),
+            ..Self::without_item(session.session_id.clone(), at, detail)
+        }
+    }
+
+    /// The row of something that no item records. `detail` is a JSON array.
+    fn without_item(session_id: SessionId, at: Timestamp, detail: String) -> Self {
         Self {
             session_id,
             seq: None,
             turn_id: None,
             request_id: None,
             identity_id: None,
-            at: erased.at,
+            at,
             occurred_at: None,
             role: None,
             channel: None,

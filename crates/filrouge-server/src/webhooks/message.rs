@@ -87,6 +87,7 @@ mod tests {
             first_seq: None,
             last_seq: None,
             at: Timestamp::from_micros(0),
+            event: None,
         }
     }
 

@@ -72,6 +72,9 @@ pub struct SessionChange {
     pub last_seq: Option<u64>,
     /// The store's time of the commit.
     pub at: Timestamp,
+    /// The number of the recorded event, if an event was recorded.
+    #[serde(skip)]
+    pub event: Option<u64>,
 }
 
 /// A page of changes in order.
@@ -378,6 +381,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             first_seq: (entry.count > 0).then_some(entry.first_seq),
             last_seq: (entry.count > 0).then(|| entry.first_seq + entry.count - 1),
             at: row.at,
+            event: (kind == ChangeKind::Event).then_some(entry.first_seq),
         }))
     }
 

@@ -1,0 +1,75 @@
+//! The rows of refused links, which are events of their sessions.
+
+use filrouge_store::read::VerifiedSession;
+use filrouge_store::rows::View;
+use filrouge_types::{Failure, SessionEvent};
+
+use super::PageReader;
+use crate::audit::AuditRow;
+use crate::refused_links::{names_identity, refused_link};
+
+/// The number of events that one query reads.
+const EVENTS_PER_READ: usize = 256;
+
+impl<V: View + ?Sized> PageReader<'_, '_, V> {
+    /// Adds the rows of the refused links among a session's events after number `after`. If the page fills up first,
+    /// returns the number of the last event that was read.
+    pub(super) fn add_refused_links(
+        &mut self,
+        session: &VerifiedSession,
+        mut after: usize,
+    ) -> Result<Option<usize>, Failure> {
+        loop {
+            let (events, next) = self.events(session, after as u64, EVENTS_PER_READ)?;
+            for event in &events {
+                if self.is_full() {
+                    return Ok(Some(after));
+                }
+                if self.query.includes_time(event.created_at) {
+                    self.add_refused_link(session, event);
+                }
+                self.examined_items += 1;
+                after += 1;
+            }
+            if next.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Adds the row of the event with this number if it is a refused link.
+    pub(super) fn add_event(
+        &mut self,
+        session: &VerifiedSession,
+        number: u64,
+    ) -> Result<(), Failure> {
+        let (events, _) = self.events(session, number - 1, 1)?;
+        self.examined_items += 1;
+        if let Some(event) = events.first() {
+            self.add_refused_link(session, event);
+        }
+        Ok(())
+    }
+
+    fn events(
+        &self,
+        session: &VerifiedSession,
+        after: u64,
+        limit: usize,
+    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+        let id = &session.row.session_id;
+        self.snapshot.events(self.scope, id, after, limit)
+    }
+
+    fn add_refused_link(&mut self, session: &VerifiedSession, event: &SessionEvent) {
+        let Some(detail) = refused_link(event) else {
+            return;
+        };
+        let expected = self.query.identity_id.as_ref();
+        let is_shown = expected.is_none_or(|identity| names_identity(detail, identity));
+        if is_shown && self.query.tool.is_none() && self.query.agent.is_none() {
+            let row = AuditRow::of_refused_link(&session.row, event.created_at, detail);
+            self.rows.push(row);
+        }
+    }
+}
