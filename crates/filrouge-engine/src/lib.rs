@@ -30,6 +30,7 @@ mod erasure;
 mod events;
 pub mod lineage;
 mod metadata;
+mod part_types;
 mod record_policy;
 mod refused_links;
 mod requests;

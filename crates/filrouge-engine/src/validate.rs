@@ -6,6 +6,7 @@ use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
 
+use crate::part_types::{KNOWN, misspelled};
 use crate::shared::invalid;
 
 /// The limits on sizes, which are all configurable.
@@ -112,8 +113,8 @@ fn arguments_in(parts: &str, members: &[Members<'_>]) -> Vec<Range<usize>> {
     arguments.map(range).collect()
 }
 
-/// Checks that parts are an array of objects with a `type`. A caller's parts must not have a [`RESERVED`] type, nor
-/// plain words that are spelled with escapes. Returns the byte ranges of the arguments of tool calls.
+/// Checks that parts are an array of objects with a `type`. A caller's parts must not have a [`RESERVED`] or misspelled
+/// type, nor plain words that are spelled with escapes. Returns the byte ranges of the arguments of tool calls.
 fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
     let malformed = |what: String| {
         invalid(what).with_hint(
@@ -140,6 +141,12 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Fai
         let what = "a part's type, or the name of one of its members, is spelled with escapes";
         return Err(invalid(what)
             .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));
+    }
+    let mut part_types = part_types.iter().filter(|_| is_caller);
+    let misspelling = part_types.find_map(|part_type| Some((part_type, misspelled(part_type)?)));
+    if let Some((part_type, known)) = misspelling {
+        let hint = format!("did you mean {known:?}? known types: {}", KNOWN.join(", "));
+        return Err(invalid(format!("unknown type {part_type:?} of a part")).with_hint(hint));
     }
     Ok(arguments_in(parts.as_str(), &members))
 }
@@ -326,5 +333,22 @@ mod tests {
         ] {
             assert_eq!(refused(parts, Author::Caller), None, "{parts}");
         }
+    }
+
+    #[test]
+    fn misspelled_types_are_refused_with_the_known_ones() {
+        let parts = r#"[{"type":"text","text":"a"},{"type":"txt","text":"a"}]"#;
+        let failure = refused(parts, Author::Caller).unwrap();
+        assert_eq!(failure.code, ErrorCode::Invalid);
+        assert!(
+            failure
+                .detail
+                .starts_with("items[3].parts: unknown type \"txt\"")
+        );
+        let hint = failure.hint.unwrap();
+        assert!(hint.starts_with("did you mean \"text\"?") && hint.contains("tool_result"));
+        assert_eq!(refused(parts, Author::Engine), None);
+        let own = r#"[{"type":"acme_widget"}]"#;
+        assert_eq!(refused(own, Author::Caller), None);
     }
 }

@@ -20,7 +20,7 @@
 //! - its list of names is longer than [`NAMES_BYTES_MAX`], or its task is longer than [`HELD_BYTES_MAX`]
 //!
 //! A message without `NEXT` is addressed to the members it mentions: `@name` at a word boundary, not in code and not in
-//! an e-mail address. Mentions stay in the text. Self-mentions are ignored.
+//! an e-mail address. Mentions stay in the text. Self-mentions are ignored. A mention of nobody in the team is reported.
 
 mod mention;
 mod scan;
@@ -52,6 +52,8 @@ pub struct ParsedText {
     pub markers: Vec<Box<str>>,
     /// The addressees, each once: named by markers, or else by mentions.
     pub addressed: Vec<Addressed>,
+    /// The mentioned names that no member has, each once. They address nobody.
+    pub unknown_mentions: Vec<Box<str>>,
     /// The members to remove from the queue; `None` if the text has no `DROP`.
     pub dropped: Option<Dropped>,
     /// The task that the message sets for the team.
@@ -98,11 +100,12 @@ impl ParsedText {
         }
     }
 
-    /// The addressed names that no member has.
+    /// The addressed and mentioned names that no member has.
     pub fn unresolved(&self) -> impl Iterator<Item = &str> {
         let addressees = self.addressed.iter().map(|addressed| &addressed.addressee);
         let unknown = addressees.filter(|addressee| addressee.member_id.is_none());
-        unknown.map(|addressee| &*addressee.identifier)
+        let addressed = unknown.map(|addressee| &*addressee.identifier);
+        addressed.chain(self.unknown_mentions.iter().map(|name| &**name))
     }
 }
 
@@ -213,7 +216,7 @@ fn add_dropped(parsed: &mut ParsedText, body: &str, team: &Team) {
     }
 }
 
-/// Adds the members that the content mentions, except its speaker.
+/// Adds the members that the content mentions, except its speaker, and the mentioned names that no member has.
 fn add_mentioned(
     parsed: &mut ParsedText,
     content: &str,
@@ -222,8 +225,14 @@ fn add_mentioned(
     speaker: &str,
 ) {
     for (written, member) in mention::mentions(content, code, team) {
-        if &*member.id != speaker {
-            add_addressee(parsed, written, None, Some(member));
+        match member {
+            Some(member) if &*member.id == speaker => {}
+            Some(member) => add_addressee(parsed, written, None, Some(member)),
+            None if parsed
+                .unknown_mentions
+                .iter()
+                .any(|name| &**name == written) => {}
+            None => parsed.unknown_mentions.push(written.into()),
         }
     }
 }

@@ -189,6 +189,9 @@ impl Turns {
         retention: &FieldRetention,
     ) -> Result<PreparedStart, Failure> {
         self.check_start(&request)?;
+        if past.is_none() {
+            check_question(&request)?;
+        }
         // The fingerprint identifies retries, so it is computed from the request before anything is masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
         let answer_fingerprint = request.answer_neutral.clone().map(|answer| {
@@ -307,6 +310,20 @@ impl Turns {
         }
         Some(allowed).filter(|allowed| allowed.as_str() != "{}")
     }
+}
+
+/// Checks that a question is not empty, unless an item of the user has its parts.
+fn check_question(request: &StartTurn) -> Result<(), Failure> {
+    let texts = [&request.question_neutral, &request.question_translated];
+    let mut texts = texts.into_iter().flatten();
+    let has_text = texts.any(|text| !text.inner().trim().is_empty());
+    let has_parts = |item: &ItemBody| item.role == Role::User && item.parts.as_str() != "[]";
+    if has_text || request.items.iter().any(has_parts) {
+        return Ok(());
+    }
+    Err(invalid("a turn needs a question: question_neutral or question_translated").with_hint(
+        "send its text; for a question without text, \"\" and its parts in an item of role user",
+    ))
 }
 
 /// Adds the answer to a turn's items. If a translation is wanted and `items` has none, also adds a copy of the answer

@@ -8,12 +8,13 @@ use crate::team::{Member, Team, comparison_key};
 /// full-width forms of its characters take more.
 const WRITTEN_BYTES_MAX: usize = 800;
 
-/// The mentioned members in order, each with the name as written. Mentions in code do not count.
+/// The mentions in order: the name as written, and its member; `None` for a word that is no member's name. Mentions in
+/// code do not count.
 pub(super) fn mentions<'c, 't>(
     content: &'c str,
     code: &[Range<usize>],
     team: &'t Team,
-) -> Vec<(&'c str, &'t Member)> {
+) -> Vec<(&'c str, Option<&'t Member>)> {
     let mut mentioned = Vec::new();
     if !content.contains('@') {
         return mentioned;
@@ -36,10 +37,20 @@ pub(super) fn mentions<'c, 't>(
         let after = content.get(index + 1..).unwrap_or_default();
         if let Some((len, member)) = longest_name(after, &names) {
             let written = after.get(..len).unwrap_or_default();
-            mentioned.push((written, member));
+            mentioned.push((written, Some(member)));
+        } else if let Some(word) = unknown_name(after) {
+            mentioned.push((word, None));
         }
     }
     mentioned
+}
+
+/// The word at the start of `text`, if it begins with a letter and could be a name.
+fn unknown_name(text: &str) -> Option<&str> {
+    let is_name_char = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let (word, after) = text.split_at(text.find(|c: char| !is_name_char(c)).unwrap_or(text.len()));
+    let is_name = word.starts_with(char::is_alphabetic) && word.len() <= WRITTEN_BYTES_MAX;
+    (is_name && is_word_end(after)).then_some(word)
 }
 
 /// Whether the character before an `@` makes it part of an address, a path or a word.

@@ -134,6 +134,27 @@ fn code_and_escapes_contain_no_markers() {
 }
 
 #[test]
+fn mentions_of_nobody_are_unresolved() {
+    for (text, names) in [
+        ("@Nobody, look", vec!["Nobody"]),
+        ("ask @carol, @carol and @bob.", vec!["carol"]),
+        ("@bobby @bob_x", vec!["bobby", "bob_x"]),
+        (
+            "a@carol.org, @carol.org, @carol@host, @@carol, x/@carol",
+            vec![],
+        ),
+        ("`@carol` @ carol @2x @", vec![]),
+        ("@ada says so herself", vec![]),
+        ("@carol [NEXT: bob]", vec![]),
+    ] {
+        let parsed = parse(text);
+        assert_eq!(parsed.unresolved().collect::<Vec<_>>(), names, "{text}");
+    }
+    // They address nobody, so that the record of a message stays as it is.
+    assert_eq!(addressed("@Nobody, look"), Vec::<String>::new());
+}
+
+#[test]
 fn mentions_address_members_without_a_next_marker() {
     for (text, names) in [
         ("@bob, look", vec!["Bob"]),

@@ -22,8 +22,7 @@ const TEXTS: &[&str] = &[
     r#""plain""#,
     r#""nul \u0000 lone \ud800 \udc00 pair \ud83e\uddf5 and 🧵""#,
     r#""\/ \b\f\n\r\t \" \\ \u00e9 é e\u0301""#,
-    r#""   ""#,
-    r#""""#,
+    r#""  x  ""#,
 ];
 
 /// Checks that a successful response contains this text.

@@ -63,6 +63,12 @@ fn invalid_requests_get_422() {
         json!({ "request_id": 1, "question_neutral": "?" }),
         json!({ "request_id": "", "question_neutral": "?" }),
         json!({ "request_id": "x", "question_neutral": 1 }),
+        json!({ "request_id": "x", "question_neutral": "" }),
+        json!({ "request_id": "x", "question_neutral": " ", "question_translated": "" }),
+        json!({ "request_id": "x", "question_neutral": "", "items": [
+            { "role": "assistant", "channel": "thought", "parts": [{ "type": "text", "text": "t" }] }] }),
+        json!({ "request_id": "x", "question_neutral": "?", "items": [
+            { "role": "user", "channel": "question", "parts": [{ "type": "txt", "text": "t" }] }] }),
         json!({ "request_id": "x", "question_neutral": "?", "color": "red" }),
         json!({ "request_id": "x", "question_neutral": "?", "metadata": [] }),
         json!({ "request_id": "x", "question_neutral": "?", "runtime_context": "t" }),
@@ -72,6 +78,10 @@ fn invalid_requests_get_422() {
     ] {
         client.post("/s/turns", &body).fails(422, "invalid");
     }
+    let image = json!({ "role": "user", "channel": "question",
+        "parts": [{ "type": "image_url", "url": "https://example.org/a.png" }, { "type": "acme_mark" }] });
+    let body = json!({ "request_id": "image", "question_neutral": "", "items": [image], "answer_neutral": "a" });
+    client.post("/s/turns", &body).wrote(201);
     let text = json!([{ "type": "text", "text": "t" }]);
     for item in [
         json!({ "role": "user", "channel": "plan" }),
