@@ -1,5 +1,7 @@
 //! Sessions as MCP resources: `session://{id}` is a session as Markdown, cut at a maximum length.
 
+use std::time::Instant;
+
 use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
 use filrouge_sources::library::list::{ListRequest, Row, list};
@@ -8,7 +10,7 @@ use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTempl
 
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{format_time, provenance, quoted};
+use crate::text::{format_time, log_load, provenance, quoted};
 use crate::tools::export_page;
 
 const SCHEME: &str = "session://";
@@ -97,6 +99,7 @@ pub(crate) fn read_session(call: &Call<'_>, uri: &str) -> Result<ResourceContent
         let message = format!("{uri:?} is not the address of a session");
         return Err(Refusal::new("session_not_found", message, TEMPLATE));
     };
+    let started_at = Instant::now();
     let mut page = export_page(call, &id, Some(Form::Markdown), None, MAX_CHARS)?;
     page.drop_last_block();
     let mut text = format!("{}\n\n{}", provenance(&page.source), page.content);
@@ -107,6 +110,7 @@ pub(crate) fn read_session(call: &Call<'_>, uri: &str) -> Result<ResourceContent
             "\n\nCut after character {chars} of {total}; continue with the tool export_session, sessionID {id}, cursor {cursor}.\n"
         ));
     }
+    log_load("resource", &page, text.len(), started_at);
     Ok(ResourceContents::text(text, uri).with_mime_type(MARKDOWN))
 }
 

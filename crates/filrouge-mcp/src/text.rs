@@ -2,6 +2,7 @@
 //! that a reader cannot mistake it for the server's own words.
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
 use filrouge_sources::library::list::Row;
 use jiff::Timestamp;
@@ -16,6 +17,22 @@ pub(crate) trait Readable {
 
     /// Writes the answer without the line that states its origin.
     fn write(&self, out: &mut String);
+
+    /// The session whose conversation the answer shows, and the number of its messages, if they are counted; `None` for
+    /// other answers.
+    fn conversation(&self) -> Option<(&str, Option<usize>)> {
+        None
+    }
+}
+
+/// Logs `[RESTORE][LOAD]` if `answer`, an answer of `bytes` bytes to a call that began at `started_at`, shows a
+/// conversation. `format` is the name of the tool.
+pub(crate) fn log_load(format: &str, answer: &impl Readable, bytes: usize, started_at: Instant) {
+    if let Some((session_id, messages)) = answer.conversation() {
+        let source = answer.origin();
+        let duration_us = u64::try_from(started_at.elapsed().as_micros()).unwrap_or(u64::MAX);
+        tracing::info!(source, session_id, %format, messages, bytes, duration_us, "[RESTORE][LOAD]");
+    }
 }
 
 /// Returns the first line of every answer.

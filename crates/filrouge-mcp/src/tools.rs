@@ -1,6 +1,7 @@
 //! The tools of DESIGN §12; one file per tool.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use rmcp::model::{JsonObject, Tool as ToolDescription, ToolAnnotations};
 use schemars::JsonSchema;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, provenance};
+use crate::text::{Readable, log_load, provenance};
 use crate::{arguments, schema};
 
 mod count;
@@ -92,11 +93,13 @@ fn run<T: Tool>(
     schema: &JsonObject,
     arguments: JsonObject,
 ) -> Result<ToolAnswer, Refusal> {
+    let started_at = Instant::now();
     let arguments = arguments::parse_arguments(T::NAME, schema, arguments)?;
     let answer = T::answer(call, arguments)?;
     let provenance = provenance(&answer.origin());
     let mut text = format!("{provenance}\n");
     answer.write(&mut text);
+    log_load(T::NAME, &answer, text.len(), started_at);
     let structured = serde_json::to_value(WithProvenance { provenance, answer });
     let structured = structured.map_err(|error| Refusal::fault(error.to_string()))?;
     Ok(ToolAnswer { structured, text })

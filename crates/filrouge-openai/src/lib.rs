@@ -6,6 +6,7 @@
 mod items;
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
@@ -15,7 +16,7 @@ use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::{FailureText, Problem, detail_and_hint};
 use filrouge_http::response::json as json_response;
-use filrouge_http::{HttpLayer, Wire};
+use filrouge_http::{HttpLayer, Load, Wire, log_load};
 use filrouge_types::{ErrorCode, Failure, RawJson};
 use serde::Deserialize;
 use serde_json::json;
@@ -111,7 +112,7 @@ async fn list_items(
     }
     let after = after.flatten();
     let (caller, session) = (&access.caller, &access.session);
-    let turns = &http.turns;
+    let (turns, started_at) = (&http.turns, Instant::now());
     // One recorded item may yield several OpenAI items. The recorded item of `after` is read again, because some of its
     // OpenAI items may come after `after`; hence one row more than `limit`.
     let mut rows = limit + 1;
@@ -152,6 +153,11 @@ async fn list_items(
     };
     let has_more = more || data.len() as u64 > limit;
     data.truncate(limit as usize);
+    let load = Load {
+        items: Some(data.len()),
+        ..Load::default()
+    };
+    log_load(caller, session, "openai", load, started_at);
     let [first, last] = [data.first(), data.last()].map(|item| Some(item?["id"].clone()));
     let list = json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more });
     json_response(&list)

@@ -40,7 +40,7 @@ pub(super) struct SignedHead {
 
 impl Bundles {
     /// Writes the bundle of a session to `sink`, in pieces. After a failure, `sink` may have received a part of the
-    /// bundle.
+    /// bundle. Returns the numbers of turns and items.
     ///
     /// # Errors
     /// `session_not_found`, `session_ephemeral` for a session that is not in the ledger, `integrity_error`,
@@ -51,7 +51,7 @@ impl Bundles {
         caller: &Caller,
         session: &SessionId,
         mut sink: Sink,
-    ) -> Result<(), Failure> {
+    ) -> Result<(usize, usize), Failure> {
         let scope = &caller.scope(Permission::Read)?;
         self.check_in_ledger(scope, session).await?;
 
@@ -68,7 +68,7 @@ fn write<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     loaded: &VerifiedSession,
     sink: &mut Sink,
-) -> Result<(), Failure> {
+) -> Result<(usize, usize), Failure> {
     if snapshot.check == MacCheck::Unverified {
         // A signature asserts that the content was verified.
         let detail = "a session that is read without checking MACs cannot be signed";
@@ -80,11 +80,18 @@ fn write<V: View + ?Sized>(
         PublicKey::from_keyring(snapshot.keyring, key_id).ok_or_else(no_signing_key)?;
     let session: Session = loaded.row.clone().with_head(&loaded.head);
     let session = write_section(sink, OPENING, |out| out(&to_json(&session)?))?;
+    let (mut turn_count, mut item_count) = (0, 0);
     let turns = write_list(sink, TURNS, |write_element| {
-        snapshot.for_each_turn(loaded, |turn| write_element(&to_json(&turn)?))
+        snapshot.for_each_turn(loaded, |turn| {
+            turn_count += 1;
+            write_element(&to_json(&turn)?)
+        })
     })?;
     let items = write_list(sink, ITEMS, |write_element| {
-        snapshot.for_each_chained_item(loaded, |chained| write_element(&item::write(&chained)?))
+        snapshot.for_each_chained_item(loaded, |chained| {
+            item_count += 1;
+            write_element(&item::write(&chained)?)
+        })
     })?;
     let checkpoints = write_section(sink, CHECKPOINTS, |out| out("[]"))?;
     let head = to_json(&SignedHead {
@@ -104,7 +111,8 @@ fn write<V: View + ?Sized>(
     sink(&head)?;
     sink(SIGNATURE)?;
     sink(&format!("\"{signature}\""))?;
-    sink(END)
+    sink(END)?;
+    Ok((turn_count, item_count))
 }
 
 fn no_signing_key() -> Failure {

@@ -209,6 +209,10 @@ impl Readable for Page {
         self.source.clone()
     }
 
+    fn conversation(&self) -> Option<(&str, Option<usize>)> {
+        Some((&self.session_id, None))
+    }
+
     fn write(&self, out: &mut String) {
         let (id, form) = (quoted_if_needed(&self.session_id), json_name(&self.format));
         let char_count = self.content.chars().count();

@@ -67,6 +67,10 @@ impl Readable for History {
         origins([&self.session].into_iter())
     }
 
+    fn conversation(&self) -> Option<(&str, Option<usize>)> {
+        Some((&self.session.id, Some(self.messages.len())))
+    }
+
     fn write(&self, out: &mut String) {
         out.push_str("Session ");
         write_row(out, &self.session);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use axum::extract::State;
 use axum::http::header;
@@ -18,6 +19,7 @@ use crate::openapi::Bundle;
 use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::response::{RouteResult, attachment};
+use filrouge_http::{Load, log_load};
 
 /// The maximum size of a document in bytes. It is limited because documents are built in memory.
 const EXPORT_MAX_BYTES: usize = 256 << 20;
@@ -69,20 +71,23 @@ pub(super) async fn export_session(
         .limits()
         .large_response_permit(&access.caller, WorkSize::Large);
     let permit = permit.await?;
-    let (text, media_type, name) = match access.query.format {
+    let started_at = Instant::now();
+    let (exported, media_type, name) = match access.query.format {
         Format::Json => {
-            let text = write_bundle(&app, &access).await?;
-            (text, "application/json", "session.json")
+            let exported = write_bundle(&app, &access).await?;
+            (exported, "application/json", "session.json")
         }
         Format::Md => {
-            let text = render_document(&app, &access, markdown).await?;
-            (text, "text/markdown; charset=utf-8", "session.md")
+            let exported = render_document(&app, &access, markdown).await?;
+            (exported, "text/markdown; charset=utf-8", "session.md")
         }
         Format::Html => {
-            let text = render_document(&app, &access, html).await?;
-            (text, "text/html; charset=utf-8", "session.html")
+            let exported = render_document(&app, &access, html).await?;
+            (exported, "text/html; charset=utf-8", "session.html")
         }
     };
+    let (text, load) = exported;
+    log_load(&access.caller, &access.session, name, load, started_at);
     // Browsers must not treat foreign content as a page of this origin.
     let policy = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'";
     let file = attachment(media_type, name, permit.hold(text).await?.into());
@@ -112,7 +117,7 @@ impl fmt::Write for LimitedText {
 async fn write_bundle(
     app: &App,
     access: &SessionAccess<may::Read, ExportQuery>,
-) -> Result<String, Failure> {
+) -> Result<(String, Load), Failure> {
     let bundle = Arc::new(Mutex::new(LimitedText::default()));
     let out = bundle.clone();
     let sink = Box::new(move |text: &str| {
@@ -120,22 +125,35 @@ async fn write_bundle(
         fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
     });
     let exporting = app.bundles.export(&access.caller, &access.session, sink);
-    exporting.await?;
+    let (turns, items) = exporting.await?;
     let mut bundle = bundle.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(std::mem::take(&mut bundle.0))
+    Ok((std::mem::take(&mut bundle.0), load(turns, items)))
 }
 
 async fn render_document(
     app: &App,
     access: &SessionAccess<may::Read, ExportQuery>,
     write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
-) -> Result<String, Failure> {
+) -> Result<(String, Load), Failure> {
     let reading = app.context.conversation(&access.caller, &access.session);
     let recorded = reading.await?;
+    let items = recorded.turns.iter().map(|(_, items)| items.len());
+    let load = load(
+        recorded.turns.len(),
+        items.sum::<usize>() + recorded.loose.len(),
+    );
     let render = move || {
         let mut out = LimitedText::default();
         write(&recorded, &mut out).map_err(|_| too_large())?;
-        Ok(out.0)
+        Ok::<_, Failure>(out.0)
     };
-    join_task(tokio::task::spawn_blocking(render)).await?
+    let text = join_task(tokio::task::spawn_blocking(render)).await??;
+    Ok((text, load))
+}
+
+const fn load(turns: usize, items: usize) -> Load {
+    Load {
+        turns: Some(turns),
+        items: Some(items),
+    }
 }

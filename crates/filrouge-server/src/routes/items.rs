@@ -1,5 +1,7 @@
 //! `/api/v1/sessions/{session_id}/items` and the items of a turn.
 
+use std::time::Instant;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_engine::{AppendItems, Appended};
@@ -14,6 +16,7 @@ use filrouge_http::access::may;
 use filrouge_http::extract::{Body, Cursor, Limit, SessionAccess, TurnAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, created, page};
+use filrouge_http::{Load, log_load};
 
 /// Appends items to an open turn, or errors and notes to a closed one: all or none.
 #[utoipa::path(
@@ -79,5 +82,12 @@ pub(super) async fn list_items(
     }
     let after = access.query.cursor.map(Into::into).or(access.query.after);
     let (turns, after) = (&app.turns, after.unwrap_or(0));
-    page(turns.items(&access.caller, &access.session, after, limit)).await
+    let (caller, session, started_at) = (&access.caller, &access.session, Instant::now());
+    let read = turns.items(caller, session, after, limit).await?;
+    let load = Load {
+        items: Some(read.0.len()),
+        ..Load::default()
+    };
+    log_load(caller, session, "items", load, started_at);
+    page(async { Ok(read) }).await
 }

@@ -1,5 +1,7 @@
 //! `/api/v1/sessions/{session_id}/turns` and `/api/v1/turns`.
 
+use std::time::Instant;
+
 use axum::extract::State;
 use filrouge_engine::scopes::RecentTurns;
 use filrouge_engine::{
@@ -23,6 +25,7 @@ use filrouge_http::problem::Problem;
 use filrouge_http::response::{
     RouteResult, create_response, created, json, mark_hot, no_content, page, text, written,
 };
+use filrouge_http::{Load, log_load};
 
 /// Starts a turn: the question is written before the work begins.
 ///
@@ -107,12 +110,22 @@ pub(super) async fn list_turns(
         limit: access.query.limit.into(),
         newest: false,
     };
-    let turns = &app.turns;
-    let recent = turns.recent(&access.caller, &access.session, &query);
-    if let Some(recent) = recent.await? {
+    let (turns, caller, session) = (&app.turns, &access.caller, &access.session);
+    let started_at = Instant::now();
+    let log = |count: usize| {
+        let load = Load {
+            turns: Some(count),
+            ..Load::default()
+        };
+        log_load(caller, session, "turns", load, started_at);
+    };
+    if let Some(recent) = turns.recent(caller, session, &query).await? {
+        log(recent.turns.len());
         return page_from_copy(&recent);
     }
-    page(turns.list(&access.caller, &access.session, query)).await
+    let read = turns.list(caller, session, query).await?;
+    log(read.0.len());
+    page(async { Ok(read) }).await
 }
 
 /// Builds a page from the hot store's copy, which contains turns in the form that responses have (DESIGN §7).

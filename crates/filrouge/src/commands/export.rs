@@ -85,7 +85,7 @@ async fn write_bundle(
     let mut out = out.clone();
     let sink =
         Box::new(move |text: &str| fmt::Write::write_str(&mut out, text).map_err(write_failure));
-    engine.bundles.export(caller, id, sink).await
+    engine.bundles.export(caller, id, sink).await.map(drop)
 }
 
 async fn write_document(

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
+use crate::mcp_http::Agent;
 use crate::world::World;
 
 /// A text that the log must not contain.
@@ -309,4 +310,60 @@ fn the_log_shows_counts_and_durations_but_no_content() {
     for content in [SECRET, "Warm?", "12 degrees", "Łódź", "Not very", "weather"] {
         assert!(!log.contains(content), "{content}: {log}");
     }
+}
+
+#[test]
+fn each_read_of_a_conversation_is_logged_once() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    record_conversation(&client);
+    let reads = [
+        ("/s/items", "format=items", "items="),
+        ("/s/turns", "format=turns", "turns="),
+        ("/s/turns?status=finalized", "format=turns", "turns="),
+        ("/s/export", "format=session.json", "items="),
+        ("/s/export?format=md", "format=session.md", "turns="),
+        ("/s/export?format=html", "format=session.html", "turns="),
+    ];
+    for (path, ..) in reads {
+        assert_eq!(client.get(path).status, 200, "{path}");
+    }
+    let items = "/openai/v1/conversations/s/items";
+    client.send_without_body("GET", items, "").is(200);
+    let agent = Agent::new(&server, None);
+    let tools = [
+        "get_session_history",
+        "get_compacted_context",
+        "export_session",
+    ];
+    for name in tools {
+        let call = json!({ "name": name, "arguments": { "sessionID": "s" } });
+        let answer = agent.request("tools/call", call);
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+    }
+    agent.request("resources/read", json!({ "uri": "session://s" }));
+    // A refused read is not a load.
+    client.get("/nobody/items").is(404);
+    server.ask_to_stop();
+    let log = server.wait_for_exit();
+    let lines = log.lines().filter(|l| l.contains("[RESTORE][LOAD]"));
+    let lines: Vec<&str> = lines.collect();
+    let expected = reads.map(|(_, format, count)| (format.to_owned(), count));
+    let tools = tools.map(|name| (format!("format={name}"), "session_id"));
+    let expected = expected
+        .into_iter()
+        .chain([("format=openai".to_owned(), "items=")])
+        .chain(tools)
+        .chain([("format=resource".to_owned(), "bytes=")]);
+    let expected: Vec<_> = expected.collect();
+    assert_eq!(lines.len(), expected.len(), "{log}");
+    for (line, (format, count)) in lines.iter().zip(&expected) {
+        assert!(
+            line.contains(format.as_str()) && line.contains(count),
+            "{line}"
+        );
+        assert!(line.contains("duration_us="), "{line}");
+    }
+    assert!(!log.contains("Warm?"), "{log}");
 }
