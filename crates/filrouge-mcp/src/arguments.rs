@@ -30,6 +30,10 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
     // A parameter with the value null counts as absent.
     let given = arguments.into_iter().filter(|(_, v)| !v.is_null());
     let arguments: JsonObject = given.collect();
+    if let Some((name, why)) = first_fault(schema, &arguments) {
+        let hint = invalid_value_hint(tool, schema, name, &parameter_names);
+        return Err(Refusal::invalid(format!("{name}: {why}"), hint));
+    }
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.into_inner();
@@ -39,6 +43,31 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
         };
         let hint = invalid_value_hint(tool, schema, &path, &parameter_names);
         Refusal::invalid(message, hint)
+    })
+}
+
+/// Returns the first parameter that is missing, of another type than `schema` says, or none of its words, and what is
+/// wrong with it. Numbers and times explain themselves when they are parsed.
+fn first_fault<'s>(schema: &'s JsonObject, arguments: &JsonObject) -> Option<(&'s str, String)> {
+    let required = schema.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    if let Some(missing) = required.find(|name| !arguments.contains_key(*name)) {
+        return Some((missing, "missing".to_owned()));
+    }
+    let properties = schema.get("properties")?.as_object()?;
+    properties.iter().find_map(|(name, property)| {
+        let value = arguments.get(name)?;
+        let words = property.get("enum").and_then(Value::as_array);
+        let expected = match (words, property.get("type").and_then(Value::as_str)) {
+            (Some(words), _) if !words.contains(value) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                format!("one of {}", words.join(", "))
+            }
+            (None, Some("boolean")) if !value.is_boolean() => "true or false".to_owned(),
+            (None, Some("string")) if !value.is_string() => "a string".to_owned(),
+            _ => return None,
+        };
+        Some((name.as_str(), format!("{value} is not {expected}")))
     })
 }
 

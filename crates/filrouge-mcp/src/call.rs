@@ -71,6 +71,13 @@ impl Call<'_> {
         clock.map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 
+    /// Returns the id of the caller's own session; `None` if it is unknown or not recorded.
+    pub(crate) fn known_own_session(&self) -> Option<String> {
+        let own = self.resolve_session(None).ok()?;
+        self.library.catalog().get(&own).ok()?;
+        Some(own)
+    }
+
     /// Returns the id of the session `requested`, or of the caller's own session if it is `None` or one of
     /// [`OWN_SESSION_NAMES`].
     ///

@@ -42,8 +42,12 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     let text = text.map_err(|_| Fault::parse_error("the message is not UTF-8"))?;
     // RFC 8259 allows parsers to ignore a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let message: Value = serde_json::from_str(text)
-        .map_err(|why| Fault::parse_error(format!("the message is no JSON: {why}")))?;
+    let message: Value = serde_json::from_str(text).map_err(|why| {
+        let (line, column) = (why.line(), why.column());
+        Fault::parse_error(format!(
+            "the message is no JSON: line {line}, column {column}"
+        ))
+    })?;
     let Value::Object(message) = message else {
         let why = if message.is_array() {
             "a batch of messages is not answered: send each message separately"
@@ -67,28 +71,47 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
         },
     };
     let params = message.get("params").unwrap_or(&Value::Null);
-    let why = match method {
-        "tools/call" => parameter_error::<CallToolRequestParams>(params),
-        "prompts/get" => parameter_error::<GetPromptRequestParams>(params),
-        "resources/read" => parameter_error::<ReadResourceRequestParams>(params),
-        "completion/complete" => parameter_error::<CompleteRequestParams>(params),
-        _ => None,
+    let (invalid, form) = match method {
+        "tools/call" => (
+            invalid_place::<CallToolRequestParams>(params),
+            "a string name, and an object arguments or none",
+        ),
+        "prompts/get" => (
+            invalid_place::<GetPromptRequestParams>(params),
+            "a string name, and an object arguments or none",
+        ),
+        "resources/read" => (
+            invalid_place::<ReadResourceRequestParams>(params),
+            "a string uri",
+        ),
+        "completion/complete" => (
+            invalid_place::<CompleteRequestParams>(params),
+            "an object ref, and an object argument with the strings name and value",
+        ),
+        _ => (None, ""),
     };
-    match why {
+    match invalid {
         None => Ok(()),
-        Some(why) => Err(Fault {
-            id: Some(id),
-            error: ErrorData::invalid_params(format!("{method}: {why}"), None),
-        }),
+        Some(place) => {
+            let why =
+                format!("{method}: {place} is incomplete or of another type; it takes {form}");
+            Err(Fault {
+                id: Some(id),
+                error: ErrorData::invalid_params(why, None),
+            })
+        }
     }
 }
 
-/// Returns why `params` cannot be parsed as `T`; `None` if they can.
-fn parameter_error<T: DeserializeOwned>(params: &Value) -> Option<String> {
+/// Returns the place in `params` that cannot be parsed as a part of `T`; `None` if all can.
+fn invalid_place<T: DeserializeOwned>(params: &Value) -> Option<String> {
     let why = serde_path_to_error::deserialize::<_, T>(params).err()?;
     let path = why.path().to_string();
-    let path = if path == "." { "params" } else { &path };
-    Some(format!("{path}: {}", why.inner()))
+    Some(if path == "." {
+        "params".to_owned()
+    } else {
+        path
+    })
 }
 
 #[cfg(test)]
@@ -134,7 +157,10 @@ mod tests {
         let unnamed =
             check_form(br#"{"id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#);
         let why = unnamed.unwrap_err().error.message;
-        assert!(why.contains("arguments"), "{why}");
+        assert!(
+            why.starts_with("tools/call: arguments is incomplete or of another type"),
+            "{why}"
+        );
     }
 
     #[test]

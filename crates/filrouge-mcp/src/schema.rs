@@ -22,30 +22,44 @@ pub(crate) fn arguments_schema<T: JsonSchema>() -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// Returns the schema of a tool's serialized answer. Members that serialization may omit are not required.
+/// Returns the schema of a tool's serialized answer: the types of its members. What is inside them is not described,
+/// because clients give every schema to their model with each question. Members that serialization may omit are not
+/// required.
 pub(crate) fn answer_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.meta_schema = None;
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    make_portable(&mut schema);
-    let mut object = schema.as_object().cloned().unwrap_or_default();
+    settings.inline_subschemas = true;
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let complete = schema.as_object().cloned().unwrap_or_default();
+    let members = complete.get("properties").and_then(Value::as_object);
+    let members = members.into_iter().flatten();
+    let members: JsonObject = members
+        .map(|(name, member)| (name.clone(), types_of(member)))
+        .collect();
+    let mut object = JsonObject::new();
     // Clients require this member in the schema.
     object.insert("type".to_owned(), "object".into());
+    object.insert("properties".to_owned(), members.into());
+    if let Some(required) = complete.get("required") {
+        object.insert("required".to_owned(), required.clone());
+    }
     Arc::new(object)
 }
 
-/// Replaces each list of types by an `anyOf` of single types, and removes formats. Some clients support neither lists
-/// of types nor Rust's number formats.
-fn make_portable(schema: &mut Schema) {
-    transform_subschemas(&mut make_portable, schema);
-    let Some(object) = schema.as_object_mut() else {
-        return;
+/// Returns a schema with only the type of `member`, or an `anyOf` of its types: some clients do not support lists of
+/// types. A member whose schema names no type may have any.
+fn types_of(member: &Value) -> Value {
+    let types = match (member.get("type"), member.get("anyOf")) {
+        (Some(Value::Array(types)), _) => Some(types.clone()),
+        (Some(only), _) => Some(vec![only.clone()]),
+        (None, Some(Value::Array(any))) => any.iter().map(|s| s.get("type").cloned()).collect(),
+        (None, _) => None,
     };
-    object.remove("format");
-    if let Some(Value::Array(kinds)) = object.get("type") {
-        let any = kinds.iter().map(|kind| json!({ "type": kind })).collect();
-        object.remove("type");
-        object.insert("anyOf".to_owned(), Value::Array(any));
+    let types = types.unwrap_or_default();
+    let mut types: Vec<Value> = types.iter().map(|kind| json!({ "type": kind })).collect();
+    match types.len() {
+        0 => json!({}),
+        1 => types.remove(0),
+        _ => json!({ "anyOf": types }),
     }
 }
 

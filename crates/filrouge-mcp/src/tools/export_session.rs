@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use filrouge_sources::library::export::{Form, export};
-use filrouge_sources::library::history::MAX_CHARS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Tool, page_chars};
+use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars};
 use crate::call::Call;
 use crate::document::Window;
 use crate::refusal::Refusal;
@@ -24,7 +23,7 @@ pub(super) struct ExportArguments {
     /// Markdown, one HTML page, or JSON with every message and part; md by default.
     #[schemars(with = "Option<String>", extend("enum" = ["md", "html", "json"]))]
     format: Option<Form>,
-    /// The maximum number of characters on the page; 40,000 by default.
+    /// The maximum number of characters on the page; by default the whole answer has at most 8 kB.
     max_chars: Option<Count>,
     /// nextCursor of the previous page: the concatenated pages are the document.
     cursor: Option<String>,
@@ -111,8 +110,7 @@ impl ExportCursor {
 }
 
 /// Exports the session `session_id` and returns one page of the document: `chars` characters from the position of
-/// `cursor` on. 0 characters means the default; no `cursor` means the first page; no `format` means the cursor's
-/// format, or Markdown.
+/// `cursor` on. No `cursor` means the first page; no `format` means the cursor's format, or Markdown.
 ///
 /// # Errors
 /// [`Refusal`] for an unknown session, or a cursor that is malformed, belongs to another session or format, or is after
@@ -147,7 +145,6 @@ pub(crate) fn export_page(
     }
     let format = cursor_format.or(format).unwrap_or_default();
     let offset = position.as_ref().map_or(0, |position| position.offset);
-    let chars = if chars == 0 { MAX_CHARS } else { chars };
     let mut window = Window::new(offset, chars, call.stopped);
     export(call.library, session_id, format, true, &mut window)?;
     let total = window.total();
@@ -199,8 +196,11 @@ impl Tool for ExportSession {
     fn answer(call: &Call<'_>, arguments: ExportArguments) -> Result<Page, Refusal> {
         let session = call.resolve_session(arguments.session_id.as_deref())?;
         let cursor = arguments.cursor.as_deref();
-        let chars = page_chars(arguments.max_chars)?;
-        export_page(call, &session, arguments.format, cursor, chars)
+        let export = |chars| export_page(call, &session, arguments.format, cursor, chars);
+        match page_chars(arguments.max_chars)? {
+            Some(chars) => export(chars),
+            None => fit(PAGE_CHARS, ANSWER_BYTES, export),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use filrouge_sources::library::history::HistoryRequest;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Tool, page_chars, row_limit};
+use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{
@@ -28,7 +28,7 @@ pub(super) struct ContextArguments {
     newest_first: Option<bool>,
     /// The maximum number of messages.
     limit: Option<Count>,
-    /// The maximum number of characters of text on the page; 40,000 by default.
+    /// The maximum number of characters of text on the page; by default the whole answer has at most 8 kB.
     max_chars: Option<Count>,
 }
 
@@ -41,14 +41,24 @@ impl Tool for GetCompactedContext {
     type Answer = CompactedContext;
 
     fn answer(call: &Call<'_>, arguments: ContextArguments) -> Result<CompactedContext, Refusal> {
+        let chars = page_chars(arguments.max_chars)?;
         let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
             limit: row_limit("limit", arguments.limit)?,
-            max_chars: page_chars(arguments.max_chars)?,
+            max_chars: chars.unwrap_or_default(),
             ..HistoryRequest::new(call.resolve_session(arguments.session_id.as_deref())?)
         };
-        Ok(compacted(call.library, &request)?)
+        if chars.is_some() {
+            return Ok(compacted(call.library, &request)?);
+        }
+        fit(PAGE_CHARS, ANSWER_BYTES, |max_chars| {
+            let request = HistoryRequest {
+                max_chars,
+                ..request.clone()
+            };
+            Ok(compacted(call.library, &request)?)
+        })
     }
 }
 

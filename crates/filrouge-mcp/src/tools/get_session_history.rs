@@ -6,7 +6,7 @@ use filrouge_sources::library::history::{History, HistoryRequest, history};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Tool, page_chars, row_limit};
+use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, messages, name_list, origins, with_noun, write_end, write_row};
@@ -25,7 +25,7 @@ pub(super) struct HistoryArguments {
     newest_first: Option<bool>,
     /// The maximum number of messages.
     limit: Option<Count>,
-    /// The maximum number of characters of text on the page; 40,000 by default.
+    /// The maximum number of characters of text on the page; by default the whole answer has at most 8 kB.
     max_chars: Option<Count>,
     /// false leaves out the outputs of tools.
     tool_output: Option<bool>,
@@ -46,11 +46,12 @@ impl Tool for GetSessionHistory {
     type Answer = History;
 
     fn answer(call: &Call<'_>, arguments: HistoryArguments) -> Result<History, Refusal> {
+        let chars = page_chars(arguments.max_chars)?;
         let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
             limit: row_limit("limit", arguments.limit)?,
-            max_chars: page_chars(arguments.max_chars)?,
+            max_chars: chars.unwrap_or_default(),
             tool_output: arguments.tool_output.unwrap_or(true),
             reasoning: arguments.reasoning.unwrap_or(true),
             synthetic: arguments.synthetic.unwrap_or(true),
@@ -58,7 +59,16 @@ impl Tool for GetSessionHistory {
             mask: true,
             ..HistoryRequest::new(call.resolve_session(arguments.session_id.as_deref())?)
         };
-        Ok(history(call.library, &request)?)
+        if chars.is_some() {
+            return Ok(history(call.library, &request)?);
+        }
+        fit(PAGE_CHARS, ANSWER_BYTES, |max_chars| {
+            let request = HistoryRequest {
+                max_chars,
+                ..request.clone()
+            };
+            Ok(history(call.library, &request)?)
+        })
     }
 }
 

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use filrouge_sources::library::lineage::{Fork, Lineage, Relative, lineage};
 
-use super::{SessionArguments, Tool};
+use super::{ANSWER_BYTES, SessionArguments, Tool, fit};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, json_name, origins, quoted_if_needed, write_end, write_row};
+
+/// The maximum number of sessions in each list of an answer.
+const RELATIVES_MAX: usize = 500;
 
 pub(super) struct GetSessionLineage;
 
@@ -21,7 +24,29 @@ impl Tool for GetSessionLineage {
 
     fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<Lineage, Refusal> {
         let session = call.resolve_session(arguments.session_id.as_deref())?;
-        Ok(lineage(call.library, &session)?)
+        fit(1..=RELATIVES_MAX, ANSWER_BYTES, |max| {
+            let mut lineage = lineage(call.library, &session)?;
+            shorten(&mut lineage, max);
+            Ok(lineage)
+        })
+    }
+}
+
+/// Keeps the first `max` sessions of each list, and reports how many are left out.
+fn shorten(lineage: &mut Lineage, max: usize) {
+    let mut left_out = 0;
+    for relatives in [&mut lineage.child_sessions, &mut lineage.siblings] {
+        left_out += relatives.len().saturating_sub(max);
+        relatives.truncate(max);
+    }
+    for forks in [&mut lineage.forked_from, &mut lineage.forks] {
+        left_out += forks.len().saturating_sub(max);
+        forks.truncate(max);
+    }
+    if left_out > 0 {
+        lineage.notices.push(format!(
+            "{left_out} related sessions are left out: list_sessions with parentID lists those that a session started"
+        ));
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use filrouge_sources::library::list::{ListRequest, Sessions, list};
+use filrouge_sources::library::list::{DEFAULT_LIMIT, ListRequest, Sessions, list};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Program, Tool, row_limit};
+use super::{ANSWER_BYTES, Count, Program, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, origins, quoted_if_needed, with_noun, write_end, write_row};
@@ -39,6 +39,8 @@ pub(super) struct ListArguments {
     since: Option<When>,
     /// Only sessions last changed until this time: epoch milliseconds or ISO 8601; a date includes that day.
     until: Option<When>,
+    /// The maximum number of characters of the answer; 8,000 by default.
+    max_chars: Option<Count>,
     /// nextCursor of the previous page.
     cursor: Option<String>,
 }
@@ -63,11 +65,27 @@ impl Tool for ListSessions {
             source: arguments.source.map(|program| program.0),
             since: arguments.since.map(|when| when.start_ms(now)),
             until: arguments.until.map(|when| when.end_ms(now)),
-            limit: row_limit("limit", arguments.limit)?,
+            limit: 0,
             cursor: arguments.cursor,
             mask: true,
         };
-        Ok(list(call.library, &request)?)
+        let limit = match row_limit("limit", arguments.limit)? {
+            0 => DEFAULT_LIMIT,
+            limit => limit,
+        };
+        let bytes = page_chars(arguments.max_chars)?.unwrap_or(ANSWER_BYTES);
+        let mut sessions = fit(1..=limit, bytes, |limit| {
+            let request = ListRequest {
+                limit,
+                ..request.clone()
+            };
+            Ok(list(call.library, &request)?)
+        })?;
+        if sessions.total == 0 {
+            let next = "no session matches: leave out a parameter, or call search_sessions to find sessions by what was said";
+            sessions.notices.push(next.to_owned());
+        }
+        Ok(sessions)
     }
 }
 

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use filrouge_search::{Excerpt, Mode, Order, Results, SearchRequest, started_at};
-use filrouge_sources::Role;
+use filrouge_sources::{LibraryError, Role};
 use filrouge_types::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Program, Tool, row_limit};
+use super::{ANSWER_BYTES, Count, Program, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{
@@ -17,6 +17,11 @@ use crate::text::{
     write_quoted, write_row,
 };
 use crate::when::When;
+
+/// The default number of sessions on a page.
+const SESSIONS: usize = 20;
+/// The default number of excerpts per session.
+const EXCERPTS: usize = 2;
 
 pub(super) struct SearchSessions;
 
@@ -46,10 +51,14 @@ pub(super) struct SearchArguments {
     /// Only this session; "own" means the session you are in.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
-    /// Not this session; "own" means the session you are in.
+    /// Not this session. By default not the one you are in, if it is known.
     exclude_session: Option<String>,
-    /// The maximum number of excerpts per session; 5 by default.
+    /// true: hits in the session you are in too.
+    include_own: Option<bool>,
+    /// The maximum number of excerpts per session; 2 by default.
     excerpts: Option<Count>,
+    /// The maximum number of characters of the answer; 8,000 by default.
+    max_chars: Option<Count>,
     /// words (the default): messages with all words; meaning: messages with a similar meaning in other words; both: as one list.
     #[schemars(with = "Option<String>", extend("enum" = ["words", "meaning", "both"]))]
     mode: Option<Mode>,
@@ -69,9 +78,16 @@ impl Tool for SearchSessions {
     type Answer = Results;
 
     fn answer(call: &Call<'_>, arguments: SearchArguments) -> Result<Results, Refusal> {
-        let resolve = |id: Option<String>| {
-            let resolved = id.map(|id| call.resolve_session(Some(id.as_str())));
-            resolved.transpose()
+        let resolve = |id: &Option<String>| {
+            let id = id.as_deref();
+            id.map(|id| call.resolve_session(Some(id))).transpose()
+        };
+        let excluded = resolve(&arguments.exclude_session)?;
+        let session_id = resolve(&arguments.session_id)?;
+        let all = arguments.include_own.unwrap_or_default();
+        let own = match excluded.is_none() && session_id.is_none() && !all {
+            true => call.known_own_session(),
+            false => None,
         };
         // On a later page, times such as 7d are counted from the time at which the first page was requested.
         let first_page_at = arguments.cursor.as_deref().and_then(started_at);
@@ -89,17 +105,86 @@ impl Tool for SearchSessions {
             since: arguments.start_date.map(|when| when.start_ms(now)),
             until: arguments.end_date.map(|when| when.end_ms(now)),
             source: arguments.source.map(|program| program.0),
-            exclude_session: resolve(arguments.exclude_session)?,
-            session_id: resolve(arguments.session_id)?,
-            limit: row_limit("limit", arguments.limit)?,
-            excerpts: row_limit("excerpts", arguments.excerpts)?,
+            exclude_session: excluded.or_else(|| own.clone()),
+            session_id,
+            excerpts: or_default(row_limit("excerpts", arguments.excerpts)?, EXCERPTS),
             cursor: arguments.cursor,
             mask: true,
             ..SearchRequest::default()
         };
-        let stopped = || call.stopped.load(Ordering::Relaxed);
-        Ok(call.searcher.search(&request, &stopped)?)
+        let limit = or_default(row_limit("limit", arguments.limit)?, SESSIONS);
+        let bytes = page_chars(arguments.max_chars)?.unwrap_or(ANSWER_BYTES);
+        let mut results = fit(1..=limit, bytes, |limit| search(call, &request, limit))?;
+        if let Some(own) = own.filter(|_| request.cursor.is_none()) {
+            let own = quoted_if_needed(&own);
+            results.notices.push(format!(
+                "your own session {own} is left out; includeOwn true includes it"
+            ));
+        }
+        if results.total_sessions == 0 {
+            results.notices.extend(next_steps(&request));
+        }
+        Ok(results)
     }
+}
+
+fn or_default(requested: usize, default: usize) -> usize {
+    if requested == 0 { default } else { requested }
+}
+
+/// Returns the first `limit` hits after the cursor. If the caller's own session has become known since the first page,
+/// it is not left out of this page, because it was not left out of the first.
+fn search(call: &Call<'_>, request: &SearchRequest, limit: usize) -> Result<Results, Refusal> {
+    let stopped = || call.stopped.load(Ordering::Relaxed);
+    let request = SearchRequest {
+        limit,
+        ..request.clone()
+    };
+    match call.searcher.search(&request, &stopped) {
+        Err(LibraryError::Invalid(_)) if request.cursor.is_some() => {
+            let request = SearchRequest {
+                exclude_session: None,
+                ..request
+            };
+            Ok(call.searcher.search(&request, &stopped)?)
+        }
+        results => Ok(results?),
+    }
+}
+
+/// What to try after a search without hits.
+fn next_steps(request: &SearchRequest) -> Vec<String> {
+    let filters = [
+        ("agent", request.agent.is_some()),
+        ("projectID", request.project_id.is_some()),
+        (
+            "startDate and endDate",
+            request.since.is_some() || request.until.is_some(),
+        ),
+        ("tool", request.tool.is_some()),
+        ("role", request.role.is_some()),
+        ("source", request.source.is_some()),
+        ("sessionID", request.session_id.is_some()),
+    ];
+    let given = filters.iter().filter(|(_, is_given)| *is_given);
+    let given: Vec<&str> = given.map(|(name, _)| *name).collect();
+    let mut steps = Vec::new();
+    if !given.is_empty() {
+        steps.push(format!("search without {}", given.join(", ")));
+    }
+    if request.query.split_whitespace().count() > 1 {
+        steps.push("search for fewer words: one message must contain all of them".to_owned());
+    }
+    if request.mode == Mode::Words {
+        steps.push(
+            "search in mode both, which also finds other words of the same meaning".to_owned(),
+        );
+    }
+    steps.push("call list_sessions to find a session by title, project or time".to_owned());
+    let steps = steps
+        .into_iter()
+        .map(|step| format!("nothing was found; {step}"));
+    steps.collect()
 }
 
 impl Readable for Results {

@@ -1,5 +1,7 @@
 //! The trait of tools, and their common parameters.
 
+use std::ops::RangeInclusive;
+
 use filrouge_sources::programs::sources;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -8,10 +10,16 @@ use serde::{Deserialize, Serialize};
 use super::count::Count;
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::Readable;
+use crate::text::{Readable, provenance};
 
 /// The maximum number of characters that agents may request on one page.
 const PAGE_MAX_CHARS: usize = 1_000_000;
+
+/// The maximum size in bytes, as text and as JSON, of an answer whose caller did not request a size: about 2,000 tokens.
+pub(super) const ANSWER_BYTES: usize = 8_000;
+
+/// The sizes of a page of text in characters that [`fit`] tries. A smaller page would have more ids than text.
+pub(super) const PAGE_CHARS: RangeInclusive<usize> = 500..=ANSWER_BYTES;
 
 /// A tool: its name, its texts, its parameters, its answer.
 pub(super) trait Tool {
@@ -33,22 +41,51 @@ pub(super) struct SessionArguments {
     pub(super) session_id: Option<String>,
 }
 
-/// Returns the page size in characters that the caller requested; 0, which means the default, if it requested none.
+/// Returns `answer(size)` with a size of `sizes`: the greatest one, or a smaller one if that answer would exceed
+/// `max_bytes`. With the smallest size, an answer may be larger.
+///
+/// # Errors
+/// Those of `answer`.
+pub(super) fn fit<A: Serialize + Readable>(
+    sizes: RangeInclusive<usize>,
+    max_bytes: usize,
+    answer: impl Fn(usize) -> Result<A, Refusal>,
+) -> Result<A, Refusal> {
+    let (least, mut size) = sizes.into_inner();
+    loop {
+        let fitted = answer(size)?;
+        let bytes = answer_bytes(&fitted);
+        if bytes <= max_bytes || size <= least {
+            return Ok(fitted);
+        }
+        // A tenth less than in proportion: some bytes do not depend on the size.
+        size = (size.saturating_mul(max_bytes) / bytes * 9 / 10).clamp(least, size - 1);
+    }
+}
+
+/// The size of an answer in bytes: as text or as JSON, whichever is larger. Clients pass either to their model.
+fn answer_bytes<A: Serialize + Readable>(answer: &A) -> usize {
+    let mut text = provenance(&answer.origin());
+    let json = serde_json::to_string(answer).map_or(0, |json| text.len() + json.len());
+    answer.write(&mut text);
+    json.max(text.len())
+}
+
+/// Returns the page size in characters that the caller requested; `None` if it requested none.
 ///
 /// # Errors
 /// [`Refusal`] for an explicit 0, or more than [`PAGE_MAX_CHARS`].
-pub(super) fn page_chars(requested: Option<Count>) -> Result<usize, Refusal> {
+pub(super) fn page_chars(requested: Option<Count>) -> Result<Option<usize>, Refusal> {
     match requested.map(|Count(chars)| chars) {
-        None => Ok(0),
         Some(0) => Err(Refusal::invalid(
             "maxChars: 0 characters show nothing",
-            "leave maxChars out for about 40,000",
+            "leave maxChars out for the default",
         )),
         Some(chars) if chars > PAGE_MAX_CHARS => Err(Refusal::invalid(
             format!("maxChars: {chars} is more than {PAGE_MAX_CHARS}"),
             "ask for a page at a time: nextCursor continues",
         )),
-        Some(chars) => Ok(chars),
+        chars => Ok(chars),
     }
 }
 

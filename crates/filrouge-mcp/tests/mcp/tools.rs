@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use filrouge_mcp::CallerSession;
+use filrouge_sources::{Library, Source};
 use filrouge_types::{Clock, Timestamp};
 use serde_json::{Value, json};
 
-use crate::artificial_history::{START, library, library_with_answer};
+use crate::artificial_history::{ArtificialHistory, START, library, library_with_answer};
 use crate::clients::{answer, client, client_with_session, refusal};
 
 const TOOLS: [&str; 7] = [
@@ -63,6 +64,81 @@ async fn tools_are_described_and_read_only() {
     }
     let input = serde_json::to_value(&tools[1].input_schema).unwrap();
     assert_eq!(input["required"], json!(["query"]));
+    // Clients give the list to their model with each question.
+    let bytes = serde_json::to_string(&tools).unwrap().len();
+    assert!(bytes < 20_000, "the list has {bytes} bytes");
+}
+
+/// Without `maxChars`, an answer has at most 8 kB, as text and as JSON; its cursor continues it.
+#[tokio::test]
+async fn answers_are_small_by_default() {
+    let text: String = (0..2_000).map(|n| format!("amber line {n}\n")).collect();
+    let libraries = Vec::from_iter((0..40).map(|n| {
+        let history = ArtificialHistory {
+            mark: format!("amber{n:02}-and-a-long-id-of-a-session"),
+            text: text.clone(),
+        };
+        Arc::new(history) as Arc<dyn Source>
+    }));
+    let client = client(Library::new(libraries, 1 << 24)).await;
+    let first = "amber00-and-a-long-id-of-a-session-1";
+    for (tool, mut arguments, rows) in [
+        ("list_sessions", json!({}), "sessions"),
+        ("search_sessions", json!({ "query": "amber" }), "sessions"),
+        (
+            "get_session_history",
+            json!({ "sessionID": first }),
+            "messages",
+        ),
+        (
+            "get_compacted_context",
+            json!({ "sessionID": first }),
+            "messages",
+        ),
+        ("export_session", json!({ "sessionID": first }), ""),
+        (
+            "export_session",
+            json!({ "sessionID": first, "format": "html" }),
+            "",
+        ),
+    ] {
+        let (content, text) = answer(&client, tool, arguments.clone()).await;
+        let first_bytes = text.len().max(content.to_string().len());
+        assert!(content["nextCursor"].is_string(), "{tool}: {content}");
+        arguments["cursor"] = content["nextCursor"].clone();
+        let (next, text) = answer(&client, tool, arguments.clone()).await;
+        let bytes = first_bytes.max(text.len()).max(next.to_string().len());
+        assert!((3_000..=8_192).contains(&bytes), "{tool}: {bytes}");
+        if rows == "sessions" {
+            assert_ne!(next[rows][0]["id"], content[rows][0]["id"], "{tool}");
+        }
+        arguments["cursor"] = Value::Null;
+        arguments["maxChars"] = json!(60_000);
+        let (large, _) = answer(&client, tool, arguments).await;
+        assert!(large.to_string().len() > 12_000, "{tool}: {large}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_without_hits_names_next_steps() {
+    let client = client(library("amber")).await;
+    let query = json!({ "query": "crimson word", "agent": "build", "role": "user" });
+    let (content, text) = answer(&client, "search_sessions", query).await;
+    assert_eq!(content["sessions"], json!([]));
+    for step in [
+        "search without agent, role",
+        "fewer words",
+        "mode both",
+        "list_sessions",
+    ] {
+        assert!(text.contains(step), "{step}: {text}");
+        assert!(content["notices"].to_string().contains(step), "{content}");
+    }
+    let none = json!({ "sessionName": "crimson" });
+    let (_, text) = answer(&client, "list_sessions", none).await;
+    assert!(text.contains("search_sessions"), "{text}");
+    let (_, text) = answer(&client, "search_sessions", json!({ "query": "amber" })).await;
+    assert!(!text.contains("nothing was found"), "{text}");
 }
 
 #[tokio::test]
@@ -182,9 +258,19 @@ async fn the_callers_own_session_is_recognized() {
     let named = json!({ "sessionID": "amber-2" });
     let (content, _) = answer(&with_id, "get_session_stats", named).await;
     assert_eq!(content["session"]["id"], "amber-2");
-    let other_sessions = json!({ "query": "amber", "excludeSession": "own" });
-    let (content, _) = answer(&with_id, "search_sessions", other_sessions).await;
-    assert_eq!(content["totalSessions"], 1, "{content}");
+    for other_sessions in [
+        json!({ "query": "amber", "excludeSession": "own" }),
+        json!({ "query": "amber" }),
+    ] {
+        let (content, text) = answer(&with_id, "search_sessions", other_sessions.clone()).await;
+        assert_eq!(content["totalSessions"], 1, "{content}");
+        assert_eq!(content["sessions"][0]["id"], "amber-2", "{content}");
+        let is_noticed = text.contains("your own session amber-1 is left out");
+        assert_eq!(is_noticed, other_sessions.get("excludeSession").is_none());
+    }
+    let all_sessions = json!({ "query": "amber", "includeOwn": true });
+    let (content, _) = answer(&with_id, "search_sessions", all_sessions).await;
+    assert_eq!(content["totalSessions"], 2, "{content}");
     for own in ["own", "self"] {
         let own_session = json!({ "query": "amber", "sessionID": own });
         let (content, _) = answer(&with_id, "search_sessions", own_session).await;

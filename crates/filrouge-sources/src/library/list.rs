@@ -13,7 +13,7 @@ use super::{Catalog, Entry, Library, LibraryError, clean, notices};
 use crate::{Changes, Header, on_two_threads};
 
 /// The default number of sessions on a page.
-const DEFAULT_LIMIT: usize = 50;
+pub const DEFAULT_LIMIT: usize = 50;
 /// The maximum number of sessions on a page.
 const LIMIT_MAX: usize = 500;
 

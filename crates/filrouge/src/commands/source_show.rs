@@ -100,13 +100,7 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
     }
 }
 
-/// The kinds of parts that only record steps of the program; they are not shown.
-const BOOKKEEPING: [&str; 3] = ["step-start", "step-finish", "snapshot"];
-
 fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
-    if BOOKKEEPING.contains(&part.kind.as_str()) {
-        return Ok(());
-    }
     match (part.kind.as_str(), &part.tool) {
         (_, Some(tool)) => write_tool(out, tool, part)?,
         ("text", _) => {

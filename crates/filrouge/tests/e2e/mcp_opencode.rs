@@ -151,6 +151,10 @@ fn opencode_finds_its_history_and_its_own_session() {
     agent.run(r#"CALL filrouge_search_sessions {"query":"zephyrine-0417"}"#);
     let found = model.last_tool_result();
     assert!(found.contains("ask_user is broken"), "{found}");
+    assert!(
+        !found.contains("CALL filrouge_search_sessions"),
+        "the session that searches is a hit: {found}"
+    );
 
     // A call that names no session is about the session that makes the call.
     for tool in ["get_session_history", "get_compacted_context"] {

@@ -109,7 +109,7 @@ pub(crate) fn with_history() -> (World, String) {
 
 /// The full id of the session whose id has this prefix.
 pub(crate) fn session_id(agent: &mut Agent, prefix: &str) -> String {
-    let found = agent.tool("list_sessions", json!({}));
+    let found = agent.tool("list_sessions", json!({ "maxChars": 100_000 }));
     let mut ids = found["sessions"].as_array().unwrap().iter();
     let id = ids.find_map(|s| s["id"].as_str().filter(|id| id.starts_with(prefix)));
     id.unwrap().to_owned()

@@ -14,7 +14,7 @@ pub(in crate::library) struct DisplayOptions {
     pub(in crate::library) tool_output: bool,
     pub(in crate::library) reasoning: bool,
     pub(in crate::library) synthetic: bool,
-    /// Whether the JSON of steps and snapshots is shown too.
+    /// Whether steps and snapshots are shown too.
     pub(in crate::library) steps: bool,
     pub(in crate::library) mask: bool,
 }
@@ -36,7 +36,7 @@ pub(super) enum Hidden {
     Reasoning,
     Synthetic,
     Output,
-    /// The query is only about pruned outputs, and the part has none.
+    /// The query is only about pruned outputs, and the part has none; or the part is a step or a snapshot.
     Other,
 }
 
@@ -127,10 +127,13 @@ impl<'a> Slot<'a> {
                 slot.add_optional(Field::Text, summary.as_deref(), options.mask);
             }
             PartKind::Tool(tool) => slot.add_tool(tool, options),
-            PartKind::Other { name, json } if options.steps || !is_step(name) => {
+            PartKind::Other { name, .. } if !options.steps && is_step(name) => {
+                return Self::hidden(Hidden::Other);
+            }
+            PartKind::Other { json, .. } => {
                 slot.add(Field::Json, Cow::Borrowed(json), options.mask);
             }
-            PartKind::Other { .. } | PartKind::File { .. } | PartKind::Patch { .. } => {}
+            PartKind::File { .. } | PartKind::Patch { .. } => {}
         }
         slot
     }

@@ -24,7 +24,7 @@ def parsed(result):
 async def call_everything(session, answers):
     listed = await session.list_tools()
     answers["tools"] = [tool.name for tool in listed.tools]
-    first = parsed(await session.call_tool("list_sessions", {"limit": 500}))
+    first = parsed(await session.call_tool("list_sessions", {"limit": 500, "maxChars": 100000}))
     assert not first["error"], first
     sessions = first["structured"]["sessions"]
     answers["sessions"] = len(sessions)
