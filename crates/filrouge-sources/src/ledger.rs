@@ -16,11 +16,14 @@ use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
+use serde_json::Value;
 use tokio::runtime::Handle;
 
 use rows::NAME;
 
-use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError};
+use crate::{
+    Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError, opencode,
+};
 
 pub use messages::units;
 pub use rows::header;
@@ -123,6 +126,18 @@ impl Source for LedgerSource {
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         Ok(messages::conversation(self.read_verified(id)?))
+    }
+
+    /// The metadata that an import recorded.
+    fn metadata(&self, id: &str) -> Result<(String, Vec<Skipped>), ReadError> {
+        let session: SessionId = id.parse().map_err(|_| ReadError::Gone)?;
+        let future = self.engine.sessions.get(&self.caller, &session);
+        let session = self.runtime.block_on(future);
+        let session = session.map_err(|failure| read_error(id, &failure))?;
+        let metadata: Value = serde_json::from_str(session.metadata.as_str()).unwrap_or_default();
+        let imported = metadata.get(opencode::PROGRAM.name);
+        let imported = imported.map_or_else(|| "{}".to_owned(), Value::to_string);
+        Ok((imported, Vec::new()))
     }
 
     fn recorded(&self, id: &str) -> Result<Option<Recorded>, ReadError> {

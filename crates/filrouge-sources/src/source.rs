@@ -183,6 +183,16 @@ pub trait Source: Send + Sync {
         Ok(None)
     }
 
+    /// Reads what the program keeps of a session beside its messages, as an import records it: a JSON object with its
+    /// members `todo`, `session_diff`, `session` and so on, which is empty if there is nothing; and the records that were
+    /// left out.
+    ///
+    /// # Errors
+    /// [`ReadError`], as [`Source::read`].
+    fn metadata(&self, _: &str) -> Result<(String, Vec<Skipped>), ReadError> {
+        Ok(("{}".to_owned(), Vec::new()))
+    }
+
     /// Reads a session as turns, for `filrouge import`. Needs memory for that session only.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use filrouge_sources::library::extras::Extras;
 use filrouge_sources::library::history::{History, HistoryRequest, history};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +10,9 @@ use serde::Deserialize;
 use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, messages, name_list, origins, with_noun, write_end, write_row};
+use crate::text::{
+    Readable, messages, name_list, origins, quoted, with_noun, write_end, write_quoted, write_row,
+};
 
 pub(super) struct GetSessionHistory;
 
@@ -72,6 +75,26 @@ impl Tool for GetSessionHistory {
     }
 }
 
+fn write_extras(out: &mut String, extras: &Extras) {
+    if !extras.todos.is_empty() {
+        out.push_str("Its to-do list:\n");
+    }
+    for todo in &extras.todos {
+        let status = todo.status.as_deref().unwrap_or("no status");
+        write_quoted(out, &format!("[{status}] {}", todo.content));
+    }
+    if !extras.changed_files.is_empty() {
+        out.push_str("Files that it changed, with lines added and deleted:\n");
+    }
+    for changed in &extras.changed_files {
+        let (file, additions, deletions) = (&changed.file, changed.additions, changed.deletions);
+        write_quoted(out, &format!("{file} +{additions} -{deletions}"));
+    }
+    if let Some(url) = &extras.share_url {
+        let _ = writeln!(out, "Shared at {}", quoted(url));
+    }
+}
+
 impl Readable for History {
     fn origin(&self) -> String {
         origins([&self.session].into_iter())
@@ -90,6 +113,7 @@ impl Readable for History {
         if !self.children.is_empty() {
             let _ = writeln!(out, "It has started: {}", name_list(&self.children));
         }
+        write_extras(out, &self.extras);
         messages::write_messages(out, &self.messages);
         out.push('\n');
         let (earlier, later) = (&self.previous_cursor, &self.next_cursor);

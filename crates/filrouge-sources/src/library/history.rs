@@ -16,6 +16,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
+use super::extras::Extras;
 use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError, notices};
 use crate::{Changes, Conversation, PartKind, Role, Tokens, ToolStatus};
@@ -214,6 +215,9 @@ pub struct History {
     pub total_messages: usize,
     /// All changes that the session made, where they are recorded.
     pub changes: Option<Changes>,
+    /// What the session has beside its messages; only on the first page.
+    #[serde(flatten)]
+    pub extras: Extras,
     /// The cursor of the next page; `null` at the end.
     pub next_cursor: Option<String>,
     /// The cursor of the previous page; `null` at the start.
@@ -246,13 +250,18 @@ pub fn history(library: &Library, request: &HistoryRequest) -> Result<History, L
         let count = total.saturating_sub(at);
         notices.push(format!("messages reverted by the user, left out: {count}"));
     }
-    notices.extend(notices::of_skipped(&conversation.skipped));
+    let is_first = request.cursor.is_none() && target.message.is_none();
+    let extras = is_first.then(|| library.extras(target.entry, request.mask));
+    let (extras, mut skipped) = extras.transpose()?.unwrap_or_default();
+    skipped.extend_from_slice(&conversation.skipped);
+    notices.extend(notices::of_skipped(&skipped));
     Ok(History {
         session: Row::from_header(&target.entry.header).masked(request.mask),
         children: children(&catalog, target.entry, &conversation),
         messages: page.messages,
         total_messages: total,
         changes: target.entry.header.changes,
+        extras,
         next_cursor: page.next,
         previous_cursor: page.previous,
         notices,

@@ -8,6 +8,7 @@ pub mod clean;
 pub mod compacted;
 mod error;
 pub mod export;
+pub mod extras;
 mod facts;
 mod filter;
 mod forks;
@@ -36,8 +37,9 @@ pub use error::LibraryError;
 pub use filter::ProjectFilter;
 pub use listed::Listed;
 
-use crate::{Conversation, Source, SourceError};
+use crate::{Conversation, Skipped, Source, SourceError};
 use cache::Cache;
+use extras::Extras;
 use facts::{Facts, FactsResult};
 use listed::LastListing;
 use query_state::QueryState;
@@ -169,6 +171,13 @@ impl Library {
     fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>, LibraryError> {
         let recorded = self.source(entry)?.recorded(&entry.header.id);
         recorded.map_err(|why| cache::library_error(entry, why))
+    }
+
+    /// What a session has beside its messages, and the records of it that were left out.
+    fn extras(&self, entry: &Entry, mask: bool) -> Result<(Extras, Vec<Skipped>), LibraryError> {
+        let metadata = self.source(entry)?.metadata(&entry.header.id);
+        let (metadata, skipped) = metadata.map_err(|why| cache::library_error(entry, why))?;
+        Ok((Extras::parse(&metadata, mask), skipped))
     }
 
     /// The facts of a session: those that this query has already read; otherwise the cached ones, if the session has

@@ -16,6 +16,7 @@ use super::storages::{self, StoragePath};
 use super::{neutral, session};
 use crate::files::canonical;
 use crate::locked::locked;
+use crate::object::Writer;
 use crate::turns_of;
 use crate::{
     Conversation, Fingerprint, Header, Listing, LoadedSession, ReadError, Skipped, Source,
@@ -118,6 +119,13 @@ impl OpenCode {
     }
 }
 
+/// The metadata of a session, and the records of it that were left out.
+fn metadata((storage, text, header): &FoundSession) -> Result<(Writer, Vec<Skipped>), ReadError> {
+    let (mut metadata, mut skipped) = (session::metadata(header, text)?, Vec::new());
+    storage.add_extras(text, &mut metadata, &mut skipped);
+    Ok((metadata, skipped))
+}
+
 impl Source for OpenCode {
     fn name(&self) -> &'static str {
         NAME
@@ -170,11 +178,15 @@ impl Source for OpenCode {
         Ok(neutral::conversation(&*storage, &text, &header)?.0)
     }
 
+    fn metadata(&self, id: &str) -> Result<(String, Vec<Skipped>), ReadError> {
+        let (metadata, skipped) = metadata(&self.find(id)?)?;
+        Ok((metadata.finish(), skipped))
+    }
+
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        let (storage, text, mut header) = self.find(id)?;
-        let mut metadata = session::metadata(&header, &text)?;
-        let mut skipped = Vec::new();
-        storage.add_extras(&text, &mut metadata, &mut skipped);
+        let found = self.find(id)?;
+        let (metadata, mut skipped) = metadata(&found)?;
+        let (storage, text, mut header) = found;
         let (conversation, texts) = neutral::conversation(&*storage, &text, &header)?;
         let mut agents = conversation.messages.iter();
         let first = agents.find_map(|message| message.agent.clone());

@@ -15,6 +15,7 @@ mod golden;
 mod ledger;
 mod ledger_documents;
 mod ledger_speakers;
+mod library_extras;
 mod library_history;
 mod library_lineage;
 mod library_list;

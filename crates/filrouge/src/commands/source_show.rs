@@ -58,6 +58,17 @@ fn write_head(out: &mut impl Write, page: &History) -> io::Result<()> {
     for child in &page.children {
         writeln!(out, "child {child}")?;
     }
+    for todo in &page.extras.todos {
+        let status = todo.status.as_deref().unwrap_or("");
+        writeln!(out, "todo [{status}] {}", todo.content)?;
+    }
+    for changed in &page.extras.changed_files {
+        let (file, additions, deletions) = (&changed.file, changed.additions, changed.deletions);
+        writeln!(out, "changed {file} +{additions} -{deletions}")?;
+    }
+    if let Some(url) = &page.extras.share_url {
+        writeln!(out, "shared at {url}")?;
+    }
     let (created, updated) = (utc_time(session.created), utc_time(session.updated));
     writeln!(
         out,

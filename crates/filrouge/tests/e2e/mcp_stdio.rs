@@ -259,6 +259,13 @@ fn the_ledger_is_served_as_a_history() {
     };
     assert!(!ids(&hits).is_empty());
     assert_eq!(ids(&hits), ids(&expected));
+    // An import keeps what a session has beside its messages.
+    let parent = session_id(&mut files, PARENT);
+    let history = json!({ "sessionID": parent });
+    let expected = files.tool("get_session_history", history.clone());
+    assert_eq!(expected["todos"].as_array().unwrap().len(), 4, "{expected}");
+    let recorded = ledger.tool("get_session_history", history);
+    assert_eq!(recorded["todos"], expected["todos"]);
     for agent in [ledger, both, files] {
         agent.end();
     }
