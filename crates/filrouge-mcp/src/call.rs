@@ -28,7 +28,12 @@ pub struct Corpus {
     pub library: Library,
     /// Searches exactly the sessions in `library`.
     pub searcher: Searcher,
+    /// Prints exported sessions as PDF; `None` where nothing can.
+    pub print_pdf: Option<PrintPdf>,
 }
+
+/// Prints an HTML document as PDF; blocks. The error says what is missing.
+pub type PrintPdf = Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
 
 /// Determines which histories a call may read.
 #[derive(Clone)]
@@ -57,6 +62,7 @@ pub struct CallerSession {
 pub(crate) struct Call<'a> {
     pub(crate) library: &'a Library,
     pub(crate) searcher: &'a Searcher,
+    pub(crate) print_pdf: Option<&'a PrintPdf>,
     pub(crate) caller_session: &'a CallerSession,
     /// The tool's name.
     pub(crate) tool: &'static str,

@@ -24,7 +24,7 @@ mod text;
 mod tools;
 mod when;
 
-pub use call::{CallerSession, Corpus, Histories};
+pub use call::{CallerSession, Corpus, Histories, PrintPdf};
 pub use http::{CallerCorpus, HttpService};
 pub use server::McpServer;
 pub use stdio::{StdioError, serve, serve_stdio};

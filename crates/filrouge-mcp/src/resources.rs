@@ -30,7 +30,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// Returns the URI of a session.
-fn session_uri(id: &str) -> String {
+pub(crate) fn session_uri(id: &str) -> String {
     format!("{SCHEME}{}", utf8_percent_encode(id, RESERVED))
 }
 

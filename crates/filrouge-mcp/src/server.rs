@@ -70,7 +70,11 @@ impl McpServer {
         work: impl FnOnce(&Call<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let CallerCorpus { corpus, caller } = self.corpus(&context)?;
-        let Corpus { library, searcher } = corpus;
+        let Corpus {
+            library,
+            searcher,
+            print_pdf,
+        } = corpus;
         let caller_session = self.caller_session.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
             // This library lists each source at most once for the call, however often the call needs the list.
@@ -78,6 +82,7 @@ impl McpServer {
             let call = Call {
                 library: &library,
                 searcher: &searcher,
+                print_pdf: print_pdf.as_ref(),
                 caller_session: &caller_session,
                 tool,
                 stopped,
@@ -165,7 +170,9 @@ impl ServerHandler for McpServer {
             .await;
         let result = match answer {
             Ok(answer) => {
-                let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+                let mut content = vec![ContentBlock::text(answer.text)];
+                content.extend(answer.attachment.map(ContentBlock::resource));
+                let mut result = CallToolResult::success(content);
                 result.structured_content = Some(answer.structured);
                 result
             }

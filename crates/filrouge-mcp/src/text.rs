@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use filrouge_sources::library::list::Row;
 use jiff::Timestamp;
+use rmcp::model::ResourceContents;
 use serde::Serialize;
 
 pub(crate) mod messages;
@@ -21,6 +22,11 @@ pub(crate) trait Readable {
     /// The session whose conversation the answer shows, and the number of its messages, if they are counted; `None` for
     /// other answers.
     fn conversation(&self) -> Option<(&str, Option<usize>)> {
+        None
+    }
+
+    /// A file that belongs to the answer.
+    fn attachment(&self) -> Option<ResourceContents> {
         None
     }
 }

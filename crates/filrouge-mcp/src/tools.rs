@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use rmcp::model::{JsonObject, Tool as ToolDescription, ToolAnnotations};
+use rmcp::model::{JsonObject, ResourceContents, Tool as ToolDescription, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -27,11 +27,12 @@ use count::Count;
 pub(crate) use export_session::export_page;
 use tool::{ANSWER_BYTES, PAGE_CHARS, Program, SessionArguments, Tool, fit, page_chars, row_limit};
 
-/// An answer as structured data and as readable text.
+/// An answer as structured data and as readable text, and a file that belongs to it.
 #[derive(Debug)]
 pub(crate) struct ToolAnswer {
     pub(crate) structured: Value,
     pub(crate) text: String,
+    pub(crate) attachment: Option<ResourceContents>,
 }
 
 /// An answer with the line that states its origin.
@@ -100,9 +101,14 @@ fn run<T: Tool>(
     let mut text = format!("{provenance}\n");
     answer.write(&mut text);
     log_load(T::NAME, &answer, text.len(), started_at);
+    let attachment = answer.attachment();
     let structured = serde_json::to_value(WithProvenance { provenance, answer });
     let structured = structured.map_err(|error| Refusal::fault(error.to_string()))?;
-    Ok(ToolAnswer { structured, text })
+    Ok(ToolAnswer {
+        structured,
+        text,
+        attachment,
+    })
 }
 
 /// All tools, in the order in which an agent usually needs them.

@@ -8,6 +8,7 @@ mod ledger_index;
 mod moment;
 mod open;
 mod output;
+mod pdf;
 mod stop;
 mod team;
 #[cfg(feature = "otel")]

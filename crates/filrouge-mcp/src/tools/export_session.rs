@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use filrouge_sources::library::export::{Form, export};
+use rmcp::model::ResourceContents;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +13,7 @@ use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars};
 use crate::call::Call;
 use crate::document::Window;
 use crate::refusal::Refusal;
+use crate::resources::session_uri;
 use crate::text::{Readable, json_name, quoted_if_needed, write_end, write_quoted};
 
 pub(super) struct ExportSession;
@@ -20,13 +24,22 @@ pub(super) struct ExportArguments {
     /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
-    /// Markdown, one HTML page, or JSON with every message and part; md by default.
-    #[schemars(with = "Option<String>", extend("enum" = ["md", "html", "json"]))]
-    format: Option<Form>,
+    /// Markdown, one HTML page, JSON with every message and part, or PDF as an attached file; md by default.
+    format: Option<Format>,
     /// The maximum number of characters on the page; by default the whole answer has at most 8 kB.
     max_chars: Option<Count>,
     /// nextCursor of the previous page: the concatenated pages are the document.
     cursor: Option<String>,
+}
+
+/// The format of a document.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Md,
+    Html,
+    Json,
+    Pdf,
 }
 
 /// A page of a document.
@@ -39,8 +52,7 @@ pub(crate) struct Page {
     /// The program that recorded the session.
     pub(crate) source: String,
     /// The format.
-    #[schemars(with = "String", extend("enum" = ["md", "html", "json"]))]
-    pub(crate) format: Form,
+    pub(crate) format: String,
     /// The characters of this page.
     pub(crate) content: String,
     /// The offset of the page in the document, in characters.
@@ -51,6 +63,9 @@ pub(crate) struct Page {
     pub(crate) next_cursor: Option<String>,
     /// Notices for the reader.
     pub(crate) notices: Vec<String>,
+    /// The document as a file; it has no pages.
+    #[serde(skip)]
+    pdf: Option<Vec<u8>>,
 }
 
 impl Page {
@@ -176,19 +191,47 @@ pub(crate) fn export_page(
     Ok(Page {
         session_id: session_id.to_owned(),
         source: header.source.to_owned(),
-        format,
+        format: json_name(&format),
         content: window.text(),
         offset,
         total_chars: total,
         next_cursor: next.map(|next| next.to_text()),
         notices,
+        pdf: None,
+    })
+}
+
+/// Exports the session `session_id` as a PDF file.
+///
+/// # Errors
+/// [`Refusal`] for an unknown session, and `pdf_unavailable` if nothing can print it.
+fn export_pdf(call: &Call<'_>, session_id: &str) -> Result<Page, Refusal> {
+    let unavailable = |why: String| Refusal::new("pdf_unavailable", why, "export html instead");
+    let Some(print) = call.print_pdf else {
+        return Err(unavailable("this server prints no PDF".to_owned()));
+    };
+    let catalog = call.library.catalog();
+    let source = catalog.get(session_id)?.header.source.to_owned();
+    let mut html = Vec::new();
+    export(call.library, session_id, Form::Html, true, &mut html)?;
+    let pdf = print(&String::from_utf8_lossy(&html)).map_err(unavailable)?;
+    Ok(Page {
+        session_id: session_id.to_owned(),
+        source,
+        format: "pdf".to_owned(),
+        content: String::new(),
+        offset: 0,
+        total_chars: 0,
+        next_cursor: None,
+        notices: vec![format!("the PDF is attached: {} bytes", pdf.len())],
+        pdf: Some(pdf),
     })
 }
 
 impl Tool for ExportSession {
     const NAME: &'static str = "export_session";
     const TITLE: &'static str = "Export a session";
-    const DESCRIPTION: &'static str = "Writes a session as one document to keep or to show somebody: Markdown, HTML or JSON, a page at a time. \
+    const DESCRIPTION: &'static str = "Writes a session as one document to keep or to show somebody: Markdown, HTML or JSON, a page at a time, or PDF. \
         To read it yourself, get_session_history is shorter.";
     type Arguments = ExportArguments;
     type Answer = Page;
@@ -196,7 +239,14 @@ impl Tool for ExportSession {
     fn answer(call: &Call<'_>, arguments: ExportArguments) -> Result<Page, Refusal> {
         let session = call.resolve_session(arguments.session_id.as_deref())?;
         let cursor = arguments.cursor.as_deref();
-        let export = |chars| export_page(call, &session, arguments.format, cursor, chars);
+        let form = match arguments.format {
+            None => None,
+            Some(Format::Md) => Some(Form::Markdown),
+            Some(Format::Html) => Some(Form::Html),
+            Some(Format::Json) => Some(Form::Json),
+            Some(Format::Pdf) => return export_pdf(call, &session),
+        };
+        let export = |chars| export_page(call, &session, form, cursor, chars);
         match page_chars(arguments.max_chars)? {
             Some(chars) => export(chars),
             None => fit(PAGE_CHARS, ANSWER_BYTES, export),
@@ -213,8 +263,14 @@ impl Readable for Page {
         Some((&self.session_id, None))
     }
 
+    fn attachment(&self) -> Option<ResourceContents> {
+        let pdf = BASE64.encode(self.pdf.as_ref()?);
+        let resource = ResourceContents::blob(pdf, session_uri(&self.session_id));
+        Some(resource.with_mime_type("application/pdf"))
+    }
+
     fn write(&self, out: &mut String) {
-        let (id, form) = (quoted_if_needed(&self.session_id), json_name(&self.format));
+        let (id, form) = (quoted_if_needed(&self.session_id), &self.format);
         let char_count = self.content.chars().count();
         let (first, last, total) = (self.offset, self.offset + char_count, self.total_chars);
         let _ = writeln!(

@@ -84,7 +84,7 @@ async fn wrong_values_are_refused_with_an_explanation() {
         ),
         (
             "export_session",
-            json!({ "sessionID": "amber-1", "format": "pdf" }),
+            json!({ "sessionID": "amber-1", "format": "docx" }),
             "html",
         ),
         (

@@ -22,6 +22,7 @@ pub(crate) fn corpus(library: Library) -> Corpus {
     Corpus {
         searcher: Searcher::new(library.clone()),
         library,
+        print_pdf: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients of a server in this process, over a pipe.
 
-use filrouge_mcp::{CallerSession, Histories, McpServer, StdioError, serve};
+use filrouge_mcp::{CallerSession, Corpus, Histories, McpServer, StdioError, serve};
 use filrouge_sources::Library;
 use rmcp::ServiceExt;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
@@ -21,11 +21,16 @@ pub(crate) async fn client(library: Library) -> Client {
 
 /// Like [`client`]; `caller_session` defines how the server recognizes the client's own session.
 pub(crate) async fn client_with_session(library: Library, caller_session: CallerSession) -> Client {
+    client_of(corpus(library), caller_session).await
+}
+
+/// A client of a server with these histories.
+pub(crate) async fn client_of(corpus: Corpus, caller_session: CallerSession) -> Client {
     let (client_end, server_end) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
         let (input, output) = tokio::io::split(server_end);
         serve(
-            McpServer::new(Histories::Shared(Box::new(corpus(library))), caller_session),
+            McpServer::new(Histories::Shared(Box::new(corpus)), caller_session),
             input,
             output,
         )

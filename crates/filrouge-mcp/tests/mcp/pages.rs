@@ -1,5 +1,8 @@
 //! Page sizes, cuts and cursors; resources, the prompt, completions.
 
+use std::sync::Arc;
+
+use filrouge_mcp::{CallerSession, Corpus};
 use filrouge_types::{Clock, SystemClock};
 use rmcp::model::{
     ArgumentInfo, CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams,
@@ -7,8 +10,8 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::artificial_history::{library, library_with_answer};
-use crate::clients::{Client, answer, client, refusal};
+use crate::artificial_history::{corpus, library, library_with_answer};
+use crate::clients::{Client, answer, call, client, client_of, refusal};
 
 /// All pages of a call's answer.
 async fn all_pages(client: &Client, tool: &str, mut arguments: Value) -> Vec<Value> {
@@ -99,6 +102,40 @@ async fn concatenated_pages_equal_the_document() {
         let message = refused["message"].as_str().unwrap();
         assert!(
             refused["code"] == "invalid_argument" && message.contains(expected),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_pdf_is_attached() {
+    let request = json!({ "sessionID": "amber-1", "format": "pdf" });
+    let printed = |print: fn(&str) -> Result<Vec<u8>, String>| Corpus {
+        print_pdf: Some(Arc::new(print)),
+        ..corpus(library("amber"))
+    };
+    fn print(html: &str) -> Result<Vec<u8>, String> {
+        Ok(format!("%PDF-{}", html.contains("The word is amber.")).into_bytes())
+    }
+    fn fails(_: &str) -> Result<Vec<u8>, String> {
+        Err("no browser".to_owned())
+    }
+    let client = client_of(printed(print), CallerSession::default()).await;
+    let result = call(&client, "export_session", request.clone()).await;
+    let file = serde_json::to_value(&result.content[1]).unwrap();
+    assert_eq!(file["resource"]["mimeType"], "application/pdf", "{file}");
+    assert_eq!(file["resource"]["uri"], "session://amber-1");
+    // `%PDF-true` in base64.
+    assert_eq!(file["resource"]["blob"], "JVBERi10cnVl");
+    for (corpus, why) in [
+        (printed(fails), "no browser"),
+        (corpus(library("amber")), "prints no PDF"),
+    ] {
+        let client = client_of(corpus, CallerSession::default()).await;
+        let refused = refusal(&client, "export_session", request.clone()).await;
+        assert_eq!(refused["code"], "pdf_unavailable");
+        assert!(
+            refused["message"].as_str().unwrap().contains(why),
             "{refused}"
         );
     }

@@ -41,7 +41,12 @@ pub(super) async fn handle(
     let name = key_and_end_user(&caller);
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
     let library = mcp.library.with(Arc::new(ledger));
-    let corpus = Corpus { library, searcher };
+    let corpus = Corpus {
+        library,
+        searcher,
+        // Callers of a server start no programs on it.
+        print_pdf: None,
+    };
     let corpus = CallerCorpus {
         corpus,
         caller: name,

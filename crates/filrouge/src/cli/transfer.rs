@@ -47,6 +47,8 @@ pub(crate) enum ExportFormat {
     Md,
     /// One HTML file without scripts, for people and print
     Html,
+    /// PDF, printed by a Chromium that is installed
+    Pdf,
     /// A signed bundle, to verify and import elsewhere; with --source, every message in one document
     Json,
 }

@@ -1,7 +1,7 @@
-//! `filrouge export ID --format md|html|json`
+//! `filrouge export ID --format md|html|pdf|json`
 
 use std::fmt;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_document::{html, markdown};
@@ -10,9 +10,10 @@ use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
 
 use crate::cli::ExportFormat;
 use crate::config::Config;
-use crate::exit::parse;
+use crate::exit::{Usage, parse};
 use crate::open::{IfMissing, with};
-use crate::output::json_for_stdout;
+use crate::output::{json_for_stdout, print};
+use crate::pdf::print_pdf;
 
 pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
@@ -27,6 +28,12 @@ pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyh
             ExportFormat::Json => write_bundle(engine, caller, &id, &out).await,
             ExportFormat::Md => write_document(engine, caller, &id, &mut out, markdown).await,
             ExportFormat::Html => write_document(engine, caller, &id, &mut out, html).await,
+            ExportFormat::Pdf => {
+                let recorded = engine.context.conversation(caller, &id).await?;
+                let mut page = String::new();
+                html(&recorded, &mut page).map_err(write_failure)?;
+                return write_pdf(page).await;
+            }
         };
         out.finish(written)
     })
@@ -70,6 +77,21 @@ impl fmt::Write for StdoutSink {
             fmt::Error
         })
     }
+}
+
+/// Writes an HTML document to stdout as PDF.
+///
+/// # Errors
+/// [`Usage`] if stdout is a terminal, and the errors of [`print_pdf`].
+pub(super) async fn write_pdf(page: String) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        let usage = Usage::new("a PDF is not for a terminal");
+        return Err(usage
+            .with_hint("redirect it into a file: > session.pdf")
+            .into());
+    }
+    let pdf = tokio::task::spawn_blocking(move || print_pdf(&page)).await??;
+    print(|out| out.write_all(&pdf))
 }
 
 fn write_failure(_: fmt::Error) -> Failure {

@@ -18,6 +18,7 @@ use crate::config::{Config, SourceName};
 use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::print;
+use crate::pdf::print_pdf;
 use crate::stop::StopSignals;
 
 /// The environment variable with the id of the session in which the calling agent works, if the agent's program sets
@@ -43,6 +44,9 @@ pub(super) async fn run(
             .searcher(config, indexes.as_ref())
             .with_embedder(config.search.embedder()?),
         library: opened.library.clone(),
+        print_pdf: Some(Arc::new(|html: &str| {
+            print_pdf(html).map_err(|error| format!("{error:#}"))
+        })),
     };
     let result = match listen {
         None => {

@@ -82,6 +82,7 @@ mod openapi;
 #[cfg(feature = "otel")]
 mod otel;
 mod owners;
+mod pdf;
 mod persist_trace;
 mod postgres;
 mod postgres_disconnects;
