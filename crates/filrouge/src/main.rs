@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod exit;
+mod http_form;
 mod ledger_index;
 mod moment;
 mod open;

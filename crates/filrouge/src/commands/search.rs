@@ -6,14 +6,16 @@ use filrouge_search::{Excerpt, Hit, Mode, Results, SearchRequest, Zone, started_
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::index_open::{indexes, update_if_few_changes};
-use super::source::{library_error, print_notices, query_and_close, role_name, utc_time};
+use super::source::{
+    library_error, print_notices, query_and_close, role_name, show_history, utc_time,
+};
 use crate::cli::Search;
 use crate::config::Config;
 use crate::config::sources::open_with_ledger;
 use crate::exit::Usage;
 use crate::moment::Period;
 use crate::open::Index;
-use crate::output::{first_line, print_stderr, show};
+use crate::output::{first_line, print_stderr};
 
 pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if args.limit == 0 {
@@ -34,7 +36,7 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if !are_sources_named {
         print_stderr(searched_locations(&locations));
     }
-    show(config.json, &results, |out| write(out, &results))?;
+    show_history(config.json, &results, |out| write(out, &results))?;
     if !config.json {
         print_totals(&results);
     }

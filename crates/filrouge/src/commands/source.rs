@@ -1,17 +1,20 @@
 //! Shared code of commands with `--source`: the library they query, how its errors are reported, and parts of their
 //! output.
 
+use std::io;
 use std::time::Duration;
 
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
+use serde::Serialize;
 
 use crate::cli::{Sources, program_names};
 use crate::config::Config;
 use crate::config::sources::{OpenLibrary, open_with_ledger};
 use crate::exit::Usage;
+use crate::http_form::http_form;
 use crate::open::Index;
-use crate::output::{print_stderr, printable};
+use crate::output::{print_json, print_stderr, printable, show};
 
 /// The maximum age of the listing that [`query_and_close`] reuses: the one of the query.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
@@ -62,6 +65,18 @@ pub(super) async fn query_named<T: Send + 'static>(
     let opened = open_with_ledger(config, &sources.sources, Index::Unused).await?;
     let (result, _) = query_and_close(opened, query).await?;
     result.map_err(library_error)
+}
+
+/// Prints a result about histories: with `json` in the form of the HTTP API, else the text.
+pub(super) fn show_history(
+    json: bool,
+    result: &impl Serialize,
+    text: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    match json {
+        true => print_json(&http_form(serde_json::to_value(result)?)),
+        false => show(false, result, text),
+    }
 }
 
 /// Converts an error of the library into one of the command line.

@@ -6,10 +6,10 @@ use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, line
 use filrouge_sources::library::list::Row;
 
 use super::lineage::RelativesTree;
-use super::source::{print_notices, query_named};
+use super::source::{print_notices, query_named, show_history};
 use crate::cli::Sources;
 use crate::config::Config;
-use crate::output::{first_line, print_stderr, show};
+use crate::output::{first_line, print_stderr};
 
 pub(super) async fn run(
     config: &Config,
@@ -21,7 +21,7 @@ pub(super) async fn run(
         lineage_with_mask(library, &id, mask)
     })
     .await?;
-    show(config.json, &lineage, |out| write(out, &lineage))?;
+    show_history(config.json, &lineage, |out| write(out, &lineage))?;
     if !config.json {
         print_notices(&lineage.notices);
         if lineage.cycle {

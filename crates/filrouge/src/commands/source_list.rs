@@ -4,11 +4,11 @@ use std::io::Write;
 
 use filrouge_sources::library::list::{ListRequest, Row, list};
 
-use super::source::{print_notices, query_named, utc_time};
+use super::source::{print_notices, query_named, show_history, utc_time};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{first_line, print_stderr, show, table};
+use crate::output::{first_line, print_stderr, table};
 
 pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<()> {
     if args.limit == 0 {
@@ -34,7 +34,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
         list(library, &request)
     })
     .await?;
-    show(config.json, &page, |out| {
+    show_history(config.json, &page, |out| {
         let rows = page.sessions.iter().map(|row| {
             let untitled = if row.damaged { "(damaged)" } else { "" };
             [

@@ -6,14 +6,14 @@ use filrouge_sources::library::list::ListRequest;
 use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use super::source::{print_notices, query_named};
+use super::source::{print_notices, query_named, show_history};
 use super::source_stats::{ROWS, seconds, write_names};
 use super::stats::statistics_table;
 use crate::cli::Stats;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::moment::Period;
-use crate::output::{first_line, show, table};
+use crate::output::{first_line, table};
 
 /// The width of the longest bar in columns.
 const BAR_WIDTH: u64 = 40;
@@ -24,7 +24,7 @@ pub(super) async fn run(config: &Config, args: Stats) -> anyhow::Result<()> {
         overview(library, &request)
     })
     .await?;
-    show(config.json, &totals, |out| write(out, &totals))?;
+    show_history(config.json, &totals, |out| write(out, &totals))?;
     if !config.json {
         print_notices(&totals.notices);
     }

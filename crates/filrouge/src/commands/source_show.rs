@@ -7,10 +7,10 @@ use filrouge_sources::library::history::{
     History, HistoryRequest, ShownMessage, ShownPart, history,
 };
 
-use super::source::{print_notices, query_named, role_name, utc_time};
+use super::source::{print_notices, query_named, role_name, show_history, utc_time};
 use crate::cli::ShowSession;
 use crate::config::Config;
-use crate::output::{print_stderr, show};
+use crate::output::print_stderr;
 
 pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()> {
     let request = HistoryRequest {
@@ -24,7 +24,7 @@ pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()
         history(library, &request)
     })
     .await?;
-    show(config.json, &page, |out| {
+    show_history(config.json, &page, |out| {
         write_head(out, &page)?;
         (page.messages.iter()).try_for_each(|message| write_message(out, message))
     })?;

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use filrouge_sources::library::stats::{SessionStats, Sums, ToolUse, session_with_mask};
 
-use super::source::{print_notices, query_named};
+use super::source::{print_notices, query_named, show_history};
 use super::stats::{Row, statistics_table};
 use crate::cli::Sources;
 use crate::config::Config;
-use crate::output::{first_line, show};
+use crate::output::first_line;
 
 pub(super) async fn run(
     config: &Config,
@@ -20,7 +20,7 @@ pub(super) async fn run(
         session_with_mask(library, &id, mask)
     })
     .await?;
-    show(config.json, &stats, |out| write(out, &stats))?;
+    show_history(config.json, &stats, |out| write(out, &stats))?;
     if !config.json {
         print_notices(&stats.notices);
     }

@@ -101,10 +101,10 @@ fn hostile_histories_do_not_act() {
         query(&["search", "alert", "--json"]);
         query(&["stats"]);
         let list = json(&world, &[&["sessions", "list"][..], &source].concat());
-        let sessions = list["sessions"].as_array().unwrap();
+        let sessions = list["data"].as_array().unwrap();
         assert!(!sessions.is_empty(), "{program}: {list}");
         for session in sessions {
-            let id = session["id"].as_str().unwrap();
+            let id = session["session_id"].as_str().unwrap();
             query(&["sessions", "show", id]);
             query(&["stats", id]);
             query(&["lineage", id]);
@@ -120,7 +120,7 @@ fn hostile_histories_do_not_act() {
         }
         let mut agent = Agent::start(command(&world, &["mcp", "--source", program]));
         agent.initialize("2025-11-25");
-        let id = sessions[0]["id"].as_str().unwrap();
+        let id = sessions[0]["session_id"].as_str().unwrap();
         check_server(id, &mut |method: &str, params: Value| {
             agent.request(method, params)
         });

@@ -96,7 +96,7 @@ fn indexes_are_created_used_and_updated() {
         assert!(count(&row, "bytes") > 0 && !row["as_of"].is_null(), "{row}");
     }
     let found = json(&world, &["search", "lenses"]);
-    assert_eq!(found["sessions"], scanned["sessions"]);
+    assert_eq!(found["data"], scanned["data"]);
     let output = run(&world, &["search", "lenses"]);
     assert!(
         !output.stderr.contains("filrouge index update"),
@@ -117,7 +117,7 @@ fn indexes_are_created_used_and_updated() {
     fs::write(&part, new.to_string()).unwrap();
     // A search finds the changed text at once, and indexes it after printing the result.
     let found = json(&world, &["search", "quarzwort"]);
-    assert_eq!(found["sessions"][0]["id"], PLAN);
+    assert_eq!(found["data"][0]["session_id"], PLAN);
     assert_eq!(sessions_read(&json(&world, &["index", "update"])), 0);
     assert_eq!(
         sessions_read(&json(&world, &["index", "rebuild", "--source", "opencode"])),
@@ -141,7 +141,7 @@ fn an_index_is_never_required() {
     fs::write(index, bytes).unwrap();
     let again = json(&world, &["search", "--source", "codex", "the"]);
     assert_eq!(
-        again["sessions"], found["sessions"],
+        again["data"], found["data"],
         "a damaged index changed the result"
     );
     // A file of another program at the path of an index is not overwritten.
@@ -151,7 +151,7 @@ fn an_index_is_never_required() {
     fs::write(index, "of another program").unwrap();
     let again = json(&world, &["search", "--source", "codex", "the"]);
     assert_eq!(
-        again["sessions"], found["sessions"],
+        again["data"], found["data"],
         "a foreign file changed the result"
     );
     assert_eq!(fs::read(index).unwrap(), b"of another program");

@@ -53,8 +53,8 @@ fn the_index_is_shown_updated_and_rebuilt() {
     assert!(after["bytes"].as_u64() > Some(0) && after["as_of"].is_string());
     assert_eq!(row(&world, &["update"])["documents"], 0);
     let found = world.json(&["search", "lantern", "--source", "ledger"]);
-    assert_eq!(found["totalSessions"], 9, "{found}");
-    assert!(found["asOf"].is_i64(), "by the index: {found}");
+    assert_eq!(found["total_sessions"], 9, "{found}");
+    assert!(found["as_of"].is_string(), "by the index: {found}");
 
     // Stale after writes of a server that does not use the index.
     let server = world.serve_with_env(&without, &[]);
@@ -71,7 +71,7 @@ fn the_index_is_shown_updated_and_rebuilt() {
         fs::remove_file(format!("{}{ending}", file.display())).ok();
     }
     let found = world.json(&["search", "lantern", "--source", "ledger"]);
-    assert_eq!(found["totalSessions"], 10, "{found}");
+    assert_eq!(found["total_sessions"], 10, "{found}");
     assert!(!file.exists(), "a search creates no index");
 }
 
@@ -134,8 +134,8 @@ fn a_relative_time_means_the_same_on_every_page() {
         let mut asked = asked.clone();
         asked.extend(cursor.iter().flat_map(|cursor| ["--cursor", cursor]));
         let page = world.json(&asked);
-        ids.push(page["sessions"][0]["id"].as_str().unwrap().to_owned());
-        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        ids.push(page["data"][0]["session_id"].as_str().unwrap().to_owned());
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
             break;
         }

@@ -187,7 +187,7 @@ fn a_caller_who_sees_the_tenant_finds_all_of_it_and_other_tenants_find_nothing()
     let anonymous = Caller::anonymous(&server).send("GET", &target(&[("q", "gate")]), None);
     anonymous.fails(401, "unauthenticated");
     let by_operator = world.json(&["search", "gate", "--source", "ledger"]);
-    assert_eq!(by_operator["totalSessions"], 2, "{by_operator}");
+    assert_eq!(by_operator["total_sessions"], 2, "{by_operator}");
     server.stop();
 
     let world = World::new();

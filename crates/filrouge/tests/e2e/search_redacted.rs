@@ -174,7 +174,7 @@ fn text_redacted_on_the_command_line_is_not_found() {
         assert_not_stored(&world, &erased);
         for (word, count) in [(&words[0], 0), (&words[1], 1), (&erased, 0)] {
             let found = world.json(&["search", word, "--source", "ledger"]);
-            assert_eq!(found["totalSessions"], count, "{word}: {found}");
+            assert_eq!(found["total_sessions"], count, "{word}: {found}");
         }
         let server = running.unwrap_or_else(|| world.serve());
         let client = server.client();

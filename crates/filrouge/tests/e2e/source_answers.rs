@@ -38,7 +38,7 @@ fn lineage_is_a_tree_and_lists_forks_separately() {
             &source,
         ],
     );
-    assert_eq!(answer["forkedFrom"][0]["evidence"], "inferred");
+    assert_eq!(answer["forked_from"][0]["evidence"], "inferred");
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn statistics_of_one_session_and_of_all_are_shown() {
         .find(|l| l.trim_start().starts_with("messages"))
         .unwrap();
     let counts: Vec<_> = row.split_whitespace().skip(1).collect();
-    for (column, sums) in ["own", "withDescendants", "withoutCopied"]
+    for (column, sums) in ["own", "with_descendants", "without_copied"]
         .iter()
         .enumerate()
     {
         assert_eq!(
             counts[column],
-            own[sums]["messageCount"].to_string(),
+            own[sums]["message_count"].to_string(),
             "{text}"
         );
     }

@@ -54,9 +54,9 @@ pub(crate) fn json(world: &World, arguments: &[&str]) -> Value {
 
 /// The ids of the sessions in the output.
 fn ids(answer: &Value) -> Vec<String> {
-    let sessions = answer["sessions"].as_array().unwrap().iter();
+    let sessions = answer["data"].as_array().unwrap().iter();
     sessions
-        .map(|s| s["id"].as_str().unwrap().to_owned())
+        .map(|s| s["session_id"].as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -133,7 +133,7 @@ fn lists_are_filtered_and_paged() {
         }
         let page = json(&world, &[&more[..], &source[..]].concat());
         paged.extend(ids(&page));
-        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
             break;
         }
@@ -260,7 +260,7 @@ fn searches_are_filtered() {
             &[&["search", "--source", "opencode"], more].concat(),
         )
     };
-    let total = |more: &[&str]| found(more)["totalMatches"].as_u64().unwrap();
+    let total = |more: &[&str]| found(more)["total_matches"].as_u64().unwrap();
     let all = total(&["limiter"]);
     assert!(all >= 3, "{all}");
     let by_user = total(&["limiter", "--role", "user"]);
@@ -285,7 +285,7 @@ fn searches_are_filtered() {
         found(&["--tool", "bash", "--limit", "1"]),
         found(&["--tool", "bash"]),
     );
-    let cursor = first["nextCursor"].as_str().unwrap();
+    let cursor = first["next_cursor"].as_str().unwrap();
     let second = found(&["--tool", "bash", "--limit", "1", "--cursor", cursor]);
     assert_eq!([ids(&first), ids(&second)].concat(), ids(&all)[..2]);
 }
