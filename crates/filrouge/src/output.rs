@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
 
-use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use filrouge_types::{Timestamp, controls_terminal};
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::exit::Usage;
@@ -43,7 +45,8 @@ pub(crate) fn show(
     print(|out| out.write_all(text.as_bytes()))
 }
 
-/// Builds a table without lines between its cells. The columns in the range `numeric_columns` are aligned to the right.
+/// Builds a table without lines between its cells, as wide as the terminal if stdout is one. The columns in the range
+/// `numeric_columns` are aligned to the right.
 pub(crate) fn table<R>(
     header: impl IntoIterator<Item = impl Into<Cell>>,
     numeric_columns: Range<usize>,
@@ -65,7 +68,34 @@ where
     for row in rows {
         table.add_row(row.into_iter().map(Into::into).collect::<Vec<Cell>>());
     }
+    if let Some(width) = terminal_width() {
+        fit(&mut table, width);
+    }
     table
+}
+
+/// The number of columns of the terminal that is stdout; `None` if stdout is something else.
+fn terminal_width() -> Option<u16> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = tcgetwinsize(&stdout).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
+}
+
+/// Wraps the cells of a table so that its lines have at most `width` columns. The first column, which often has ids to
+/// copy, is wrapped only if it takes more than half of them.
+fn fit(table: &mut Table, width: u16) {
+    table
+        .set_width(width)
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    let first_width = table.column_max_content_widths().first().copied();
+    if first_width.is_some_and(|first| first <= width / 2)
+        && let Some(first) = table.column_mut(0)
+    {
+        first.set_constraint(ColumnConstraint::ContentWidth);
+    }
 }
 
 /// Asks `question` at the terminal. Returns whether the user's answer is one of `yes`.
@@ -191,6 +221,29 @@ mod tests {
         );
         assert_eq!(first_line("abcdef\nx", 4), "abc…");
         assert_eq!(first_line("abcd\nx", 4), "abcd");
+    }
+
+    #[test]
+    fn tables_fit_the_terminal() {
+        let id = "ses_44e90f601ffeHj8PvwdQsVnTrd";
+        let title =
+            "a title of many words, which is far too long for the line of a narrow terminal";
+        for width in [60, 72, 200] {
+            let rows = [[id, "opencode (sqlite)", title], ["s", "codex", "short"]];
+            let mut table = table(["SESSION", "SOURCE", "TITLE"], 0..0, rows);
+            fit(&mut table, width);
+            let text = table.to_string();
+            for line in text.lines() {
+                assert!(
+                    line.chars().count() <= usize::from(width),
+                    "{width}: {text}"
+                );
+            }
+            assert!(text.contains(id), "{width}: {text}");
+            let words = text.split_whitespace();
+            let shown = words.filter(|word| title.contains(word)).count();
+            assert!(shown >= title.split(' ').count(), "{width}: {text}");
+        }
     }
 
     #[test]
