@@ -41,6 +41,7 @@ mod migrate;
 mod models_check;
 mod models_install;
 mod models_list;
+mod named_session;
 mod redact;
 mod redact_leftovers;
 mod search;
@@ -169,6 +170,7 @@ async fn sessions(config: &Config, command: Sessions) -> anyhow::Result<()> {
             sessions_show::run(config, &args.id).await
         }
         Sessions::Show(args) => source_show::run(config, args).await,
+        Sessions::Ids { start } => completions::list_ids(config, start).await,
         Sessions::Tail { id, after, drafts } => {
             sessions_tail::run(config, &id, after, drafts).await
         }

@@ -10,6 +10,13 @@ pub(crate) enum Sessions {
     List(ListSessions),
     /// Show a session with all its turns
     Show(ShowSession),
+    /// List the ids of all sessions, for shell completions
+    #[command(hide = true)]
+    Ids {
+        /// The beginning of the ids
+        #[arg(default_value = "")]
+        start: String,
+    },
     /// Follow new items, also of other processes; ends with Ctrl-C
     Tail {
         /// The session

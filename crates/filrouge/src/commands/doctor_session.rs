@@ -8,6 +8,7 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_types::SessionId;
 use serde::Serialize;
 
+use super::named_session::in_ledger;
 use crate::cli::DoctorSession;
 use crate::config::Config;
 use crate::exit::{code, parse};
@@ -35,6 +36,7 @@ struct State {
 pub(super) async fn run(config: &Config, args: &DoctorSession) -> anyhow::Result<ExitCode> {
     let id: SessionId = parse(&args.id)?;
     let state = with(config, IfMissing::Fail, async |opened, caller| {
+        let id = in_ledger(&opened.engine, caller, id).await?;
         diagnose(&opened.engine, caller, &id, args).await
     });
     let state = state.await?;

@@ -8,6 +8,7 @@ use filrouge_document::{html, markdown};
 use filrouge_engine::{Caller, Engine};
 use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
 
+use super::named_session::in_ledger;
 use crate::cli::ExportFormat;
 use crate::config::Config;
 use crate::exit::{Usage, parse};
@@ -18,6 +19,7 @@ use crate::pdf::print_pdf;
 pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     with(config, IfMissing::Fail, async |opened, caller| {
+        let id = in_ledger(&opened.engine, caller, id).await?;
         let state = SinkState {
             out: BufWriter::new(io::stdout()),
             is_json: matches!(format, ExportFormat::Json),

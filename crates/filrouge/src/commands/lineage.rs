@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use filrouge_engine::{Lineage, Relative};
 use filrouge_types::SessionId;
 
+use super::named_session::in_ledger;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, with};
@@ -13,6 +14,7 @@ use crate::output::{first_line, print_stderr, show};
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     let lineage = with(config, IfMissing::Fail, async |opened, caller| {
+        let id = in_ledger(&opened.engine, caller, id).await?;
         Ok(opened.engine.stats.lineage(caller, &id).await?)
     });
     let lineage = lineage.await?;

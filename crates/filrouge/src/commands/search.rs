@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 
 use filrouge_search::{Excerpt, Hit, Mode, Results, SearchRequest, Zone, started_at};
+use filrouge_sources::LibraryError;
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::index_open::{indexes, update_if_few_changes};
+use super::named_session::in_library;
 use super::source::{
     library_error, print_notices, query_and_close, role_name, show_history, utc_time,
 };
@@ -21,7 +23,7 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if args.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
-    let request = request(&args)?;
+    let mut request = request(&args)?;
     let are_sources_named = !args.sources.sources.is_empty();
     let opened = open_with_ledger(config, &args.sources.sources, Index::IfExists).await?;
     let indexes = indexes(config, &opened.found.sources, false);
@@ -30,7 +32,11 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if request.mode != Mode::Words || request.similar.is_some() {
         searcher = searcher.with_embedder(config.search.embedder()?);
     }
-    let reply = query_and_close(opened, move |_| searcher.search(&request, &|| false));
+    let reply = query_and_close(opened, move |library| -> Result<Results, LibraryError> {
+        let session = request.session_id.take();
+        request.session_id = session.map(|id| in_library(library, id)).transpose()?;
+        searcher.search(&request, &|| false)
+    });
     let (results, locations) = reply.await?;
     let results = results.map_err(library_error)?;
     if !are_sources_named {

@@ -7,6 +7,7 @@ use filrouge_types::{Item, Session, SessionId};
 use serde::Serialize;
 
 use super::doctor_session::CallState;
+use super::named_session::in_ledger;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, with};
@@ -19,6 +20,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     let read = with(config, IfMissing::Fail, async |opened, caller| {
         let engine = &opened.engine;
+        let id = in_ledger(engine, caller, id).await?;
         let session = engine.sessions.get(caller, &id).await?;
         let call = CallState::read(engine, caller, &id).await?;
         Ok((session, call, read_all_items(engine, caller, &id).await?))

@@ -7,6 +7,7 @@ use filrouge_engine::following::{DraftEvent, TailEvent};
 use filrouge_types::{Item, ItemId, JsonText, SessionId};
 use serde::Serialize;
 
+use super::named_session::in_ledger;
 use super::sessions_show::item_line;
 use crate::config::Config;
 use crate::exit::parse;
@@ -24,6 +25,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     with(config, IfMissing::Fail, async |opened, caller| {
+        let id = in_ledger(&opened.engine, caller, id).await?;
         let mut screen = Screen {
             json: config.json,
             growing: None,

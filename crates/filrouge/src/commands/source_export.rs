@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use filrouge_sources::library::export::{ExportError, Form, export};
 
 use super::export::write_pdf;
+use super::named_session::in_library;
 use super::source::{library_error, query_and_close};
 use crate::cli::{Export, ExportFormat};
 use crate::config::{Config, sources::open_with_ledger};
@@ -21,7 +22,7 @@ pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
     let opened = open_with_ledger(config, &args.sources.sources, Index::Unused).await?;
     let (id, mask) = (args.id, !args.unmasked);
     let written = query_and_close(opened, move |library| -> Result<Vec<u8>, ExportError> {
-        let mut page = Vec::new();
+        let (mut page, id) = (Vec::new(), in_library(library, id)?);
         if is_pdf {
             export(library, &id, format, mask, &mut page)?;
             return Ok(page);

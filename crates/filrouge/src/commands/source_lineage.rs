@@ -6,6 +6,7 @@ use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, line
 use filrouge_sources::library::list::Row;
 
 use super::lineage::RelativesTree;
+use super::named_session::in_library;
 use super::source::{print_notices, query_named, show_history};
 use crate::cli::Sources;
 use crate::config::Config;
@@ -18,7 +19,7 @@ pub(super) async fn run(
     mask: bool,
 ) -> anyhow::Result<()> {
     let lineage = query_named(config, sources, move |library| {
-        lineage_with_mask(library, &id, mask)
+        lineage_with_mask(library, &in_library(library, id)?, mask)
     })
     .await?;
     show_history(config.json, &lineage, |out| write(out, &lineage))?;

@@ -7,13 +7,14 @@ use filrouge_sources::library::history::{
     History, HistoryRequest, ShownMessage, ShownPart, history,
 };
 
+use super::named_session::in_library;
 use super::source::{print_notices, query_named, role_name, show_history, utc_time};
 use crate::cli::ShowSession;
 use crate::config::Config;
 use crate::output::print_stderr;
 
 pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()> {
-    let request = HistoryRequest {
+    let mut request = HistoryRequest {
         // Without `--max-chars`, everything is shown.
         max_chars: args.max_chars.unwrap_or(usize::MAX),
         cursor: args.cursor,
@@ -21,6 +22,7 @@ pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()
         ..HistoryRequest::new(args.id)
     };
     let page = query_named(config, &args.sources, move |library| {
+        request.session_id = in_library(library, request.session_id)?;
         history(library, &request)
     })
     .await?;

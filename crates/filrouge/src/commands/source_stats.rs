@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use filrouge_sources::library::stats::{SessionStats, Sums, ToolUse, session_with_mask};
 
+use super::named_session::in_library;
 use super::source::{print_notices, query_named, show_history};
 use super::stats::{Row, statistics_table};
 use crate::cli::Sources;
@@ -17,7 +18,7 @@ pub(super) async fn run(
     mask: bool,
 ) -> anyhow::Result<()> {
     let stats = query_named(config, sources, move |library| {
-        session_with_mask(library, &id, mask)
+        session_with_mask(library, &in_library(library, id)?, mask)
     })
     .await?;
     show_history(config.json, &stats, |out| write(out, &stats))?;

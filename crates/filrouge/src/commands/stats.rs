@@ -6,6 +6,7 @@ use comfy_table::Table;
 use filrouge_engine::{SessionStatistics, Statistics};
 use filrouge_types::SessionId;
 
+use super::named_session::in_ledger;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, with};
@@ -14,6 +15,7 @@ use crate::output::{first_line, print_stderr, show, table};
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     let statistics = with(config, IfMissing::Fail, async |opened, caller| {
+        let id = in_ledger(&opened.engine, caller, id).await?;
         Ok(opened.engine.stats.of(caller, &id).await?)
     });
     let statistics = statistics.await?;

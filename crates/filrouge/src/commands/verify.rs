@@ -13,6 +13,7 @@ use filrouge_store::verify::{Finding, Verdict};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
+use super::named_session::in_ledger;
 use crate::config::Config;
 use crate::exit::{Usage, parse, report as report_error};
 use crate::open::{IfMissing, Index, open, operator};
@@ -29,7 +30,11 @@ pub(super) async fn run(
         Err(error) => return report_unverified(config, &error),
     };
     let verified = match session_id {
-        Some(id) => opened.engine.sessions.verify(&operator(config), id).await,
+        Some(id) => {
+            let caller = operator(config);
+            let id = in_ledger(&opened.engine, &caller, id).await?;
+            opened.engine.sessions.verify(&caller, id).await
+        }
         None => opened.engine.upkeep.verify().await,
     };
     let mut report = match verified {

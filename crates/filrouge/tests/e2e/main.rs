@@ -75,6 +75,7 @@ mod mcp_stdio;
 mod metrics;
 mod migrate;
 mod models;
+mod named_session;
 mod not_tested;
 mod open_streams;
 mod openai;
