@@ -5,6 +5,7 @@
 //! | write | while the ledger does not answer |
 //! |---|---|
 //! | of a live call, under its session's newest fence, which this process has seen the ledger accept | queued: 202 |
+//! | a lease of an unknown session, which the request may create | the session begins in the spool: 202 |
 //! | any other | refused with the ledger's failure: 503 |
 //!
 //! While a session has queued writes, its new writes join the queue. An entry (a queued write) is *done* when it leaves
@@ -31,6 +32,7 @@ mod ledger;
 mod local_session;
 mod probe;
 mod queue;
+mod seen;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,7 @@ pub use view::{SpoolCounts, SpoolView, SpooledSession};
 
 use files::Files;
 use probe::Probe;
+use seen::SeenSessions;
 use state::State;
 
 use crate::shared::lock;
@@ -60,6 +63,9 @@ pub struct SpoolOptions {
     /// The first and the longest pause between the drain's attempts to write an entry that the ledger does not accept;
     /// each pause is twice as long as the one before.
     pub pause: (Duration, Duration),
+    /// Whether sessions without an identity may begin in the spool. They may not if they are ephemeral: nothing of them
+    /// may reach a disk.
+    pub anonymous: bool,
 }
 
 impl SpoolOptions {
@@ -72,6 +78,7 @@ impl SpoolOptions {
             bytes: 64 << 20,
             session_entries: 10_000,
             pause: (Duration::from_millis(100), Duration::from_secs(2)),
+            anonymous: true,
         }
     }
 }
@@ -86,6 +93,7 @@ struct Core {
     /// Code that locks both `files` and `state` locks this one first.
     files: Mutex<Files>,
     state: Mutex<State>,
+    seen: SeenSessions,
     /// Notified when a write is queued.
     wake: Notify,
     /// Notified when the ledger answers again.
@@ -134,6 +142,7 @@ impl SpooledLedger {
             clock.as_ref(),
         )
         .map_err(|e| unusable(&options, &e))?;
+        let seen = SeenSessions::new(&options.directory.join(inner.store_id()));
         let probe = Arc::new(Probe::new(inner.clone(), options.after));
         let core = Arc::new(Core {
             inner,
@@ -143,6 +152,7 @@ impl SpooledLedger {
             options,
             files: Mutex::new(files),
             state: Mutex::default(),
+            seen,
             wake: Notify::new(),
             up: Notify::new(),
             probe,

@@ -5,8 +5,8 @@ mod store;
 use std::sync::Arc;
 
 use filrouge_engine::anchor::{AnchorKeeper, AnchorState, SeenStore, WitnessFile};
-use filrouge_engine::scopes::TieredLedger;
-use filrouge_engine::spool::SpooledLedger;
+use filrouge_engine::scopes::{DurablePolicy, TieredLedger};
+use filrouge_engine::spool::{SpoolOptions, SpooledLedger};
 use filrouge_engine::{Caller, Engine};
 use filrouge_redis::RedisHot;
 use filrouge_store::hot::{HotStore, MemoryHot};
@@ -98,7 +98,11 @@ fn tiered(
     // A ledger in memory always answers, so it needs no spool.
     let may_not_answer = process == Process::Server && config.store != StoreUrl::Memory;
     if may_not_answer && config.spool.bytes > 0 {
-        ledger = SpooledLedger::open(ledger, keyring, entropy, clock, config.spool.clone())?;
+        let options = SpoolOptions {
+            anonymous: config.hot.durable == DurablePolicy::All,
+            ..config.spool.clone()
+        };
+        ledger = SpooledLedger::open(ledger, keyring, entropy, clock, options)?;
     }
     Ok(ledger)
 }

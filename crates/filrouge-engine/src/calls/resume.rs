@@ -339,7 +339,7 @@ fn resumed_from_spool(
         last_seq: spooled.last_seq,
         stale: stale.filter(|_| reads_journal),
         source: "spool",
-        created: false,
+        created: acquired.created,
         state: spooled.state.filter(|_| reads_journal),
         fallback: (reads_journal && spooled.trimmed).then_some(Fallback::Trimmed),
     }

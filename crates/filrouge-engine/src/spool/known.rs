@@ -61,6 +61,18 @@ pub(super) struct KnownSession {
 }
 
 impl KnownSession {
+    /// The state of a session that this caller begins in the spool. Its first fence follows `fence`.
+    pub(super) fn begun(scope: &Scope, fence: u64) -> Self {
+        let mut known = Self {
+            granted_here: true,
+            ..Self::default()
+        };
+        known.lease.fence = fence;
+        known.add_viewer(scope);
+        known.confirm_fence();
+        known
+    }
+
     /// Records that the ledger has just confirmed the session's fence.
     pub(super) fn confirm_fence(&mut self) {
         self.confirmed_at = Some(Instant::now());

@@ -11,8 +11,13 @@ use filrouge_types::{Failure, Lease, Timestamp};
 
 use super::Core;
 use super::frame::SpooledLease;
-use super::known::SessionKey;
+use super::known::{KnownSession, SessionKey};
+use super::local_session::unavailable;
 use super::state::Attempt;
+
+/// The first fence of a session that begins in the spool is random, from this number to its double. So it identifies the
+/// beginning: two servers do not choose the same one. A double represents it, and those that follow, exactly.
+const FIRST_FENCE_MIN: u64 = 1 << 51;
 
 impl Core {
     /// Answers a lease request for a session that continues in the spool. If the ledger answers, the request waits
@@ -36,6 +41,53 @@ impl Core {
             }
         }
         self.enqueue(key, command, attempt).await
+    }
+
+    /// Whether the write may begin its session in the spool: it acquires a lease, and may create the session, which is
+    /// durable. A caller that has a copy of the session knows that it exists.
+    pub(super) fn may_begin(&self, command: &Command) -> bool {
+        let Write::Lease(lease_command) = &command.write else {
+            return false;
+        };
+        let LeaseRequest::Acquire(acquire) = &lease_command.request else {
+            return false;
+        };
+        let has_copy = matches!(acquire.resumes, Some(Some(1..)));
+        let is_durable = self.options.anonymous || command.scope.viewer.identity().is_some();
+        acquire.create.is_some() && !has_copy && is_durable
+    }
+
+    /// Makes a session known that the caller begins in the spool. Does nothing if the caller's session is known. Returns
+    /// whether it begins.
+    ///
+    /// # Errors
+    /// `store_unavailable` if the session may not begin here, or is another caller's.
+    pub(super) fn begin_if_unknown(
+        &self,
+        key: &SessionKey,
+        command: &Command,
+    ) -> Result<bool, Failure> {
+        let mut state = self.state();
+        let refused =
+            || unavailable("the session is not known here, and the ledger does not answer");
+        match state.known(key) {
+            Some(known) if known.was_shown_to(&command.scope) => return Ok(false),
+            Some(_) => return Err(refused()),
+            None if !self.may_begin(command) => return Err(refused()),
+            None => {}
+        }
+        match self.seen.contains(key) {
+            Ok(false) => {}
+            Ok(true) => return Err(refused()),
+            Err(e) => return Err(unavailable(&format!("the spool: {e}"))),
+        }
+        let mut fence = [0; 8];
+        self.entropy.fill(&mut fence)?;
+        let fence = FIRST_FENCE_MIN + u64::from_be_bytes(fence) % FIRST_FENCE_MIN;
+        state.known.forget(key);
+        let begun = KnownSession::begun(&command.scope, fence);
+        state.change(key, |known| *known = begun);
+        Ok(true)
     }
 
     /// Releases `lease`, which the ledger granted to a late first attempt, if the spool has meanwhile answered the same

@@ -135,7 +135,9 @@ impl Core {
         // The files are locked before the rules run, so that the order on disk is the order in which the rules accept
         // the writes.
         let mut files = self.files();
-        let answer = self
+        let is_lease = matches!(command.write, Write::Lease(_));
+        let begins = is_lease && self.begin_if_unknown(key, &command)?;
+        let mut answer = self
             .local_session(&mut self.state(), key)
             .and_then(|local| {
                 let unknown = || unavailable("the session is no longer known here");
@@ -146,10 +148,21 @@ impl Core {
             Ok((outcome, true)) => self.persist(&mut files, key, (command, now), outcome, attempt),
             _ => Ok(()),
         };
+        if begins && let Ok((Outcome::Lease { created, .. }, _)) = &mut answer {
+            *created = true;
+        }
         let mut state = self.state();
-        if persisted.is_err() || !state.is_queued(key) {
+        let is_queued = state.is_queued(key);
+        if persisted.is_err() || !is_queued {
             // The rows may contain a write that is not on disk, so they are dropped and rebuilt when next needed.
             state.local_sessions.remove(key);
+        }
+        if begins && !is_queued {
+            state.known.forget(key);
+        }
+        drop(state);
+        if begins && is_queued {
+            self.seen.add(key);
         }
         persisted.and(answer)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use filrouge_store::command::{Command, Scope, Write};
+use filrouge_store::command::{Command, Write};
 use filrouge_store::ledger::LedgerLayer;
 use filrouge_store::{CommittedWrite, Durability, Ledger};
 use filrouge_types::{ErrorCode, Failure};
@@ -28,7 +28,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 enum Route {
     /// Only to the ledger: the spool does not know the session, or the ledger has not shown it to this caller.
     LedgerOnly,
-    /// To the ledger first; to the queue if the ledger does not answer.
+    /// To the ledger first; to the queue if the ledger does not answer. The session is known, or may begin here.
     LedgerFirst,
     /// To the queue: other writes of the session are queued, or the ledger is known to be unavailable.
     Queue,
@@ -117,7 +117,7 @@ impl Core {
             }
             return Ok(stored);
         }
-        match self.route(&key, &command.scope) {
+        match self.route(&key, &command) {
             Route::LedgerOnly => {
                 self.wait_until_drained(&key).await?;
                 self.write_through(&key, command).await
@@ -130,16 +130,16 @@ impl Core {
         }
     }
 
-    fn route(&self, key: &SessionKey, scope: &Scope) -> Route {
+    fn route(&self, key: &SessionKey, command: &Command) -> Route {
         let state = self.state();
-        match state.known(key) {
-            Some(known) if known.was_shown_to(scope) => {
-                match state.is_queued(key) || state.is_ledger_unavailable() {
-                    true => Route::Queue,
-                    false => Route::LedgerFirst,
-                }
-            }
-            _ => Route::LedgerOnly,
+        let continues_here = match state.known(key) {
+            Some(known) => known.was_shown_to(&command.scope),
+            None => self.may_begin(command),
+        };
+        match continues_here {
+            false => Route::LedgerOnly,
+            true if state.is_queued(key) || state.is_ledger_unavailable() => Route::Queue,
+            true => Route::LedgerFirst,
         }
     }
 
@@ -169,6 +169,9 @@ impl Core {
             if !is_newest_fence || stored.durability == Durability::Ephemeral {
                 return;
             }
+        }
+        if is_new {
+            self.seen.add(key);
         }
         let now = self.clock.now();
         let mut state = self.state();

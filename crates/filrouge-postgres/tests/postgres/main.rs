@@ -35,7 +35,8 @@ macro_rules! selected_contract_tests {
                 each_lane_has_a_dense_log_of_its_own_sessions,
             }
             leases {
-                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease, fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once,
+                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease, fences_only_grow,
+                a_session_that_began_while_the_store_was_down_is_created, acquiring_creates_the_session, a_resume_is_reported_once,
             }
             leases_release { the_last_write_releases_the_lease }
             leases_together { one_of_many_acquires_the_lease }

@@ -299,6 +299,49 @@ pub async fn leases_granted_while_the_store_was_down_are_applied(f: &Fixture) {
     f.assert_intact().await;
 }
 
+/// A session that began in the spool of a server is created, under the fence that the spool granted. A session with the
+/// same id that another caller has begun is not changed.
+pub async fn a_session_that_began_while_the_store_was_down_is_created(f: &Fixture) {
+    let (who, fence) = (user("ann"), 1 << 51);
+    for _ in 0..2 {
+        let begun = f
+            .write_lease(&queued(&who, fence), acquire_new("s", "a"))
+            .await;
+        let lease = begun.unwrap().lease;
+        assert_eq!((lease.fence, lease.holder.as_deref()), (fence, Some("a")));
+    }
+    let session = f.session(&who, "s").await.unwrap();
+    assert_eq!(session.identity_id, who.viewer.identity().cloned());
+    f.complete_turn(&under(&who, fence), "s", "r", "a").await;
+    let position = f.ledger.position();
+    for (who, other, refusal) in [
+        (&who, fence - 1, ErrorCode::StaleFence),
+        (&who, fence + 5, ErrorCode::StaleFence),
+        (&user("bob"), fence + 5, ErrorCode::SessionConflict),
+    ] {
+        let other = f
+            .write_lease(&queued(who, other), acquire_new("s", "a"))
+            .await;
+        assert_eq!(code(other), refusal);
+    }
+    assert_eq!(f.ledger.position(), position);
+
+    // The request for the first lease may have reached the store before it was queued.
+    let first = f.write_lease(&who, acquire_new("t", "a")).await.unwrap();
+    let other = f
+        .write_lease(&queued(&who, fence), acquire_new("t", "b"))
+        .await;
+    assert_eq!(code(other), ErrorCode::StaleFence, "another holder has it");
+    let begun = f
+        .write_lease(&queued(&who, fence), acquire_new("t", "a"))
+        .await;
+    assert_eq!(begun.unwrap().lease.fence, fence);
+    let late = under(&who, first.lease.fence);
+    let refused = f.write(&late, checkpoint("t", None, None, "{}")).await;
+    assert_eq!(code(refused), ErrorCode::StaleFence);
+    f.assert_intact().await;
+}
+
 pub async fn acquiring_creates_the_session(f: &Fixture) {
     let who = user("ann");
     let absent = f.write_lease(&who, acquire("s", "a")).await;

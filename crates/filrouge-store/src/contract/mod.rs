@@ -141,7 +141,7 @@ macro_rules! contract_tests {
                 acquiring_creates_the_session, a_fence_creates_no_session,
                 sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,
                 strangers_acquire_no_lease, a_resume_is_reported_once,
-                lease_changes_are_not_in_the_feed,
+                lease_changes_are_not_in_the_feed, a_session_that_began_while_the_store_was_down_is_created,
             }
             leases_left {
                 the_head_records_when_a_fence_was_granted, turns_of_the_previous_holder_are_recognized,

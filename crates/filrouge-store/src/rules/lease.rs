@@ -8,7 +8,7 @@ use super::lease_check::{LeaseCheck, expiry};
 use super::writing::{ActiveWrite, RuleContext, insert_session, put_changed_head};
 use crate::command::{Acquire, LeaseCommand, LeaseRequest, NewEvent, Outcome, Scope};
 use crate::read::{VerifiedSession, session_conflict, session_not_found};
-use crate::rows::{Change, HeadLease, Tx};
+use crate::rows::{Change, HeadCheckpoints, HeadLease, HeadRow, Tx};
 
 /// The kind of the event that records that a caller resumed the session from the store (a published name).
 const RESUME_EVENT_KIND: &str = "resume_from_pg";
@@ -63,20 +63,9 @@ fn acquire_lease<T: Tx>(
         return Err(Failure::new(ErrorCode::Invalid, detail));
     }
     if let Some(token) = w.scope.fence.filter(|token| token.queued) {
-        return apply_queued_lease(w, command, (token.fence, acquire.ttl));
+        return apply_queued_lease(w, command, acquire, token.fence);
     }
-    // Only a request that may create the session reveals that its id is in use.
-    let existing = match acquire.create {
-        Some(_) => w.snapshot().find_any(w.scope, &command.session_id)?,
-        None => Some(w.snapshot().get(w.scope, &command.session_id)?),
-    };
-    let is_created = existing.is_none();
-    let mut session = match (existing, &acquire.create) {
-        (Some(session), _) if w.scope.can_see(&session.row) => session,
-        (Some(_), _) => return Err(session_conflict()),
-        (None, Some(new)) => insert_session(w, new)?,
-        (None, None) => return Err(session_not_found(&command.session_id)),
-    };
+    let (mut session, is_created) = find_or_create(w, command, acquire)?;
     check_can_continue(&session, &acquire.terminal)?;
     let previous_fence = session.head.lease.fence;
     session.head.lease = lease_check(&session, w.ctx).after_request(command)?;
@@ -88,17 +77,45 @@ fn acquire_lease<T: Tx>(
         Some(caller_seq) if !is_created => record_resume(w, &session, *caller_seq)?,
         _ => false,
     };
-    let change = match is_created {
-        true => Change::created(&session.row, w.ctx.keyring),
-        false => Change::Lease,
-    };
-    let session = put_changed_head(w, session, (0, 0), change)?;
+    let session = put_acquired(w, session, is_created)?;
     Ok(Outcome::Lease {
         lease: session.head.lease.to_lease(w.ctx.lease_now),
         acquired,
         created: is_created,
         resumed,
     })
+}
+
+/// The session to acquire, and whether it was created.
+fn find_or_create<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    command: &LeaseCommand,
+    acquire: &Acquire,
+) -> Result<(VerifiedSession, bool), Failure> {
+    // Only a request that may create the session reveals that its id is in use.
+    let existing = match acquire.create {
+        Some(_) => w.snapshot().find_any(w.scope, &command.session_id)?,
+        None => Some(w.snapshot().get(w.scope, &command.session_id)?),
+    };
+    match (existing, &acquire.create) {
+        (Some(session), _) if w.scope.can_see(&session.row) => Ok((session, false)),
+        (Some(_), _) => Err(session_conflict()),
+        (None, Some(new)) => Ok((insert_session(w, new)?, true)),
+        (None, None) => Err(session_not_found(&command.session_id)),
+    }
+}
+
+/// Writes the head of an acquired session.
+fn put_acquired<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    session: VerifiedSession,
+    is_created: bool,
+) -> Result<VerifiedSession, Failure> {
+    let change = match is_created {
+        true => Change::created(&session.row, w.ctx.keyring),
+        false => Change::Lease,
+    };
+    put_changed_head(w, session, (0, 0), change)
 }
 
 /// The first fence of a session: 1, or in a store whose sessions expire, the current time in microseconds. An expired
@@ -113,17 +130,23 @@ fn first_fence<T: Tx>(w: &ActiveWrite<'_, T>, now: Timestamp) -> u64 {
 }
 
 /// Applies a lease that the spool granted under this fence while the store was down. The lease is valid if no other
-/// lease was granted since (DESIGN §6, "Ledger down").
+/// lease was granted since (DESIGN §6, "Ledger down"). A session that began in the spool is created, unless another
+/// caller has begun one with the same id: the first fence of each is random, so the two are never taken for one.
 fn apply_queued_lease<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     command: &LeaseCommand,
-    (fence, ttl): (u64, std::time::Duration),
+    acquire: &Acquire,
+    fence: u64,
 ) -> Result<Outcome, Failure> {
-    let mut session = w.snapshot().get(w.scope, &command.session_id)?;
-    let lease = &session.head.lease;
+    let (mut session, is_created) = find_or_create(w, command, acquire)?;
+    let (lease, ttl) = (&session.head.lease, acquire.ttl);
     let is_renewal = lease.fence == fence && lease.holder == command.holder;
     let is_next = lease.fence.checked_add(1) == Some(fence);
-    if fence == 0 || !(is_renewal || is_next) {
+    // The caller's first attempt may have created the session in the ledger, although its answer was lost.
+    let is_free = !lease.is_live(w.ctx.lease_now) || lease.holder == command.holder;
+    let begins = acquire.create.is_some() && is_unused(&session.head) && is_free;
+    let is_first = begins && fence > lease.fence;
+    if fence == 0 || !(is_renewal || is_next || is_first) {
         return Err(lease_check(&session, w.ctx).stale_fence_failure(fence));
     }
     let until = if is_renewal {
@@ -133,7 +156,13 @@ fn apply_queued_lease<T: Tx>(
     };
     session.head.lease = lease_check(&session, w.ctx).granted(command, fence, ttl);
     session.head.lease.expires_at = until;
-    put_lease(w, session)
+    let session = put_acquired(w, session, is_created)?;
+    Ok(outcome_without_new_fence(&session, w.ctx))
+}
+
+/// Whether nothing was written to a session, except leases.
+fn is_unused(head: &HeadRow) -> bool {
+    head.last_seq == 0 && head.turn_rows == 0 && head.checkpoints == HeadCheckpoints::default()
 }
 
 /// The expiry of a lease that was renewed while the store was down. A renewal never shortens a lease.

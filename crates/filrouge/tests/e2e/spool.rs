@@ -123,7 +123,7 @@ fn a_call_continues_while_the_database_is_down() {
     assert!(ready["store"].is_string(), "{ready}");
     assert_eq!(ready["spool"]["sessions"], 1, "{ready}");
     assert!(metric(&client, "filrouge_spool_entries") >= 15.0);
-    let other = json!({"holder": "h", "create": true});
+    let other = json!({"holder": "h", "create": true, "known_seq": 1});
     client
         .post("/other/resume", &other)
         .fails(503, "store_unavailable");
@@ -172,6 +172,41 @@ fn a_call_continues_while_the_database_is_down() {
         (doctor.code, doctor.stdout.trim()),
         (Some(0), "0 queued, 0 dead")
     );
+}
+
+#[test]
+fn a_call_begins_while_the_database_is_down() {
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
+    let mut server = serve_with(&world, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
+    let mut client = server.client().for_identity("ada");
+    postgres.stop_immediate();
+    let begun = run_webhook(&client, 0, SPOOLED);
+    assert_eq!(begun["created"], true, "{begun}");
+    let resumed = run_webhook(&client, 1, SPOOLED);
+    assert_eq!(resumed["created"], false, "{resumed}");
+    assert_eq!(resumed["checkpoint"]["label"], "S0", "{resumed}");
+    let foreign = server.client().for_identity("eve");
+    foreign
+        .post("/s/resume", &json!({"holder": "h", "create": true}))
+        .fails(503, "store_unavailable");
+    server.kill();
+
+    postgres.restart();
+    server = serve_with(&world, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
+    client = server.client().for_identity("ada");
+    until("the spool is drained", || spool_entries(&client) == 0);
+    run_webhook(&client, 2, FLUSHED);
+    assert_eq!(texts(&client), texts_of(0..3));
+    assert_eq!(client.get_body("/s")["identity_id"], "ada");
+    server
+        .client()
+        .for_identity("eve")
+        .get("/s")
+        .fails(404, "session_not_found");
+    assert_eq!(client.get_body("/readyz")["spool"]["dead_letters"], 0);
+    server.stop();
+    world.verify();
 }
 
 #[test]

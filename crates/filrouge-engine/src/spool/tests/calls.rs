@@ -193,11 +193,26 @@ async fn writes_of_other_sessions_and_other_callers_are_refused() {
     process.connection.set(ConnectionState::Down);
     let refused = other.start(&s, "r", fence).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable, "another process");
-    let refused = process.resume(&sid("new"), "a").await.unwrap_err();
+    let refused = other.resume(&s, "b").await.unwrap_err();
     assert_eq!(
         refused.code,
         ErrorCode::StoreUnavailable,
-        "an unknown session"
+        "a session that another process on this machine has seen does not begin again"
+    );
+    let with_copy = crate::ResumeSession {
+        known_seq: Some(1),
+        ..crate::ResumeSession::new("a")
+    };
+    let caller = Caller::from(&user("ada"));
+    let refused = process
+        .engine
+        .calls
+        .resume(&caller, &sid("new"), with_copy)
+        .await;
+    assert_eq!(
+        refused.unwrap_err().code,
+        ErrorCode::StoreUnavailable,
+        "the caller has a copy of the session, so it does not begin"
     );
     let start = StartTurn {
         question_neutral: Some(filrouge_types::JsonText::from_plain("q")),
@@ -226,6 +241,99 @@ async fn writes_of_other_sessions_and_other_callers_are_refused() {
         ErrorCode::StoreUnavailable,
         "without a fence"
     );
+}
+
+/// The answers of the first attempts may be lost, too.
+#[tokio::test]
+async fn a_call_begins_while_the_ledger_does_not_answer() {
+    for state in [
+        ConnectionState::Down,
+        ConnectionState::Hangs,
+        ConnectionState::Lost,
+    ] {
+        let (world, s) = (SpoolWorld::new(), sid("s"));
+        let process = world.process();
+        process.connection.set(state);
+        let first = process.webhook(&s, 0).await.unwrap();
+        assert_eq!((first.source, first.last_seq), ("spool", 0), "{state:?}");
+        assert!(first.created && first.checkpoint.is_none() && first.tail.is_empty());
+        let process = match state {
+            ConnectionState::Hangs => process,
+            _ => {
+                process.kill().await;
+                world.process()
+            }
+        };
+        process.connection.set(state);
+        let second = process.webhook(&s, 1).await.unwrap();
+        assert_eq!((second.source, second.fence), ("spool", first.fence + 1));
+        assert!(!second.created, "{state:?}");
+        assert_eq!(second.checkpoint.unwrap().label.as_deref(), Some("S0"));
+        let caller = Caller::from(&user("eve"));
+        let foreign = crate::ResumeSession::new("eve");
+        let refused = process.engine.calls.resume(&caller, &s, foreign).await;
+        assert_eq!(refused.unwrap_err().code, ErrorCode::StoreUnavailable);
+
+        process.connection.set(ConnectionState::Up);
+        process.wait_until_drained().await;
+        assert_eq!(process.spool.view().dead_letters, 0, "{state:?}");
+        assert_eq!(world.texts(&s).await, expected_texts(0..2), "{state:?}");
+        let ledger: &dyn Ledger = world.ledger.as_ref();
+        let session = ledger.session(&operator(), &s).await.unwrap();
+        assert_eq!(session.identity_id.unwrap().as_str(), "ada");
+        let third = process.webhook(&s, 2).await.unwrap();
+        assert_eq!((third.source, third.fence), ("memory", first.fence + 2));
+        let report = ledger.verify(None).await.unwrap();
+        assert!(report.findings.is_empty(), "{report:?}");
+    }
+}
+
+/// Two machines begin a session with the same id, under the same holder's name.
+#[tokio::test]
+async fn of_two_calls_that_begin_in_spools_with_the_same_id_one_becomes_dead_letters() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let options = SpoolOptions {
+        directory: elsewhere.path().to_owned(),
+        ..world.options()
+    };
+    let (first, second) = (world.process(), world.process_with(options, 2));
+    for process in [&first, &second] {
+        process.connection.set(ConnectionState::Down);
+    }
+    let begun = first.webhook(&s, 0).await.unwrap();
+    let other = second.webhook(&s, 0).await.unwrap();
+    assert!(begun.created && other.created);
+    assert_ne!(begun.fence, other.fence);
+    second.webhook(&s, 1).await.unwrap();
+    first.connection.set(ConnectionState::Up);
+    first.wait_until_drained().await;
+    second.connection.set(ConnectionState::Up);
+    second.wait_until_drained().await;
+    assert_eq!(first.spool.view().dead_letters, 0);
+    assert_eq!(second.spool.view().dead_letters, 8, "all its writes");
+    assert_eq!(world.texts(&s).await, expected_texts(0..1));
+    // The other server continues from the session in the ledger.
+    let resumed = second.webhook(&s, 2).await.unwrap();
+    assert_eq!((resumed.source, resumed.fence), ("memory", begun.fence + 1));
+}
+
+/// The configuration may keep sessions without an identity off the disk.
+#[tokio::test]
+async fn an_ephemeral_session_does_not_begin_in_the_spool() {
+    let world = SpoolWorld::new();
+    let options = SpoolOptions {
+        anonymous: false,
+        ..world.options()
+    };
+    let process = world.process_with(options, 1);
+    process.connection.set(ConnectionState::Down);
+    let request = crate::ResumeSession::new("a");
+    let caller = Caller::from(&operator());
+    let refused = process.engine.calls.resume(&caller, &sid("s"), request);
+    assert_eq!(refused.await.unwrap_err().code, ErrorCode::StoreUnavailable);
+    let begun = process.resume(&sid("s"), "a").await.unwrap();
+    assert!(begun.created);
 }
 
 #[tokio::test]
