@@ -87,10 +87,14 @@ impl<'a> SearchDocument<'a> {
         }
     }
 
-    /// Creates the document of a session's title, if the session has a title.
+    /// Creates the document of a session's title, if the session has a title. A title that repeats the first words of
+    /// the first question is no document, because the question is one.
     #[must_use]
     pub fn from_title(header: &'a Header) -> Option<Self> {
-        let title = header.title.as_deref()?;
+        let title = header
+            .title
+            .as_deref()
+            .filter(|_| !header.title_is_derived)?;
         Some(Self {
             id: Cow::Borrowed(""),
             role: None,

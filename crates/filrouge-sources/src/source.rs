@@ -52,6 +52,8 @@ pub struct Header {
     pub directory: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
+    /// Whether the title only repeats the first words of the first question. Such a title is no document for searches.
+    pub title_is_derived: bool,
     /// The agent of its first message.
     pub agent: Option<Box<str>>,
     /// The version of the program that wrote it.

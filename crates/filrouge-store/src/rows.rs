@@ -28,6 +28,7 @@ mod note;
 mod row_key;
 #[cfg(test)]
 mod tests;
+mod title;
 mod turn;
 
 pub use checkpoint::CheckpointRow;
@@ -38,6 +39,9 @@ pub use key::{event_key, item_key, request_key};
 pub use log::{Change, LogEntry, LogRow};
 pub use note::{NOTE_MAX, NoteRow};
 pub(crate) use row_key::RowKey;
+pub use title::derived_title;
+pub(crate) use title::is_title_of;
+use title::read_title;
 pub use turn::TurnRow;
 
 /// The highest session number of a store: stored keys have no room for a higher one.
@@ -64,7 +68,7 @@ pub struct SessionRow {
     pub project_id: Option<ProjectId>,
     /// Its team.
     pub team_id: Option<Box<str>>,
-    /// Its title.
+    /// Its title; one that was derived ends with a mark ([`derived_title`]).
     pub title: Option<Box<str>>,
     /// Its status.
     pub status: SessionStatus,
@@ -145,6 +149,7 @@ impl SessionRow {
     /// The session as callers see it: this row and fields of the head.
     #[must_use]
     pub fn with_head(self, head: &HeadRow) -> Session {
+        let (title, title_is_derived) = read_title(self.title);
         Session {
             session_id: self.session_id,
             tenant_id: self.tenant_id,
@@ -152,7 +157,7 @@ impl SessionRow {
             parent_session_id: self.parent_session_id,
             project_id: self.project_id,
             team_id: self.team_id,
-            title: self.title,
+            title,
             status: self.status,
             state: self.state,
             last_seq: head.last_seq,
@@ -161,6 +166,7 @@ impl SessionRow {
             created_at: self.created_at,
             updated_at: head.updated_at,
             version: fingerprint(&[b"session version", &head.session]),
+            title_is_derived,
         }
     }
 }

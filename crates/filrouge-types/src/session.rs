@@ -32,7 +32,7 @@ pub struct Session {
     pub project_id: Option<ProjectId>,
     /// Its team.
     pub team_id: Option<Box<str>>,
-    /// Its title.
+    /// Its title: the first words of the first question until somebody sets one.
     pub title: Option<Box<str>>,
     /// Whether it continues.
     pub status: SessionStatus,
@@ -52,6 +52,9 @@ pub struct Session {
     /// Changes when a patchable field changes, but not with new items. Returned as `ETag`, checked by `If-Match`.
     #[serde(skip)]
     pub version: [u8; 16],
+    /// Whether nobody has set the title.
+    #[serde(skip)]
+    pub title_is_derived: bool,
 }
 
 /// A session with all its turns and their items.

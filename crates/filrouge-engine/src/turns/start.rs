@@ -7,6 +7,7 @@ use filrouge_store::command::{NewSession, Outcome, Scope, Start, Write};
 use filrouge_store::hot::FieldRetention;
 use filrouge_store::read::merge_metadata;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
+use filrouge_store::rows::derived_title;
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, JsonText, QUESTION_IS_COPY, RawJson, Role, SessionId,
     Timestamp, Turn, TurnId, TurnStatus, Variant, flag_metadata, select_members,
@@ -249,7 +250,11 @@ impl Turns {
             Some(_) => TurnStatus::Finalized,
             None => TurnStatus::Open,
         };
-        let session = NewSession::with_id(session);
+        let mut questions = items.iter().filter(|i| i.channel == Channel::Question);
+        let session = NewSession {
+            title: questions.find_map(derived_title),
+            ..NewSession::with_id(session)
+        };
         let reopen = past.is_none();
         let start = self.seal_start(session, event, items, status, close, reopen)?;
         Ok(PreparedStart {

@@ -59,6 +59,7 @@ fn header(mark: &str, number: i64, parent: Option<&str>) -> Arc<Header> {
         worktree: Some("/home/ada/atelier".into()),
         directory: Some("/home/ada/atelier".into()),
         title: Some(format!("{mark} session {number}").into()),
+        title_is_derived: false,
         agent: Some("build".into()),
         version: None,
         created: START + (number - 1) * DAY,

@@ -204,6 +204,7 @@ fn session(named_file: NamedFile, agents: Arc<SessionAgents>) -> Session<Context
         worktree: head.cwd.clone(),
         directory: head.cwd.clone(),
         title: head.title(),
+        title_is_derived: false,
         agent: Some(agent.clone()),
         version: head.version.clone(),
         created,

@@ -140,6 +140,7 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
         worktree: head.cwd.clone(),
         directory: head.cwd.clone(),
         title: thread.title.clone().or_else(|| head.prompt.clone()),
+        title_is_derived: false,
         agent: Some(agent.clone()),
         version: head.version.clone(),
         created,

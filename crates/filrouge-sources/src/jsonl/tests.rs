@@ -66,6 +66,7 @@ fn session(file: LogFile, context_fingerprint: u64) -> Session<()> {
         worktree: None,
         directory: None,
         title: None,
+        title_is_derived: false,
         agent: None,
         version: None,
         created: 1,

@@ -25,6 +25,7 @@ pub fn header(session: &Session) -> Header {
         worktree: origin.worktree,
         directory: origin.directory,
         title: session.title.clone(),
+        title_is_derived: session.title_is_derived,
         agent: origin.agent,
         version: origin.version,
         created: session.created_at.as_millis(),

@@ -63,6 +63,7 @@ pub fn header(id: &str, at: i64) -> Header {
         worktree: None,
         directory: None,
         title: Some(format!("Title of {id}").into()),
+        title_is_derived: false,
         agent: None,
         version: None,
         created: at,

@@ -41,6 +41,7 @@ fn read_header(session: &SessionText) -> Result<Header, Refusal> {
         worktree: session.project.worktree.clone(),
         directory: text("directory").or_else(|| session.directory.clone()),
         title: text("title"),
+        title_is_derived: false,
         agent: session.agent.clone(),
         version: text("version"),
         created,

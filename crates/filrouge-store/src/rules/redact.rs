@@ -8,6 +8,7 @@ use filrouge_types::{
 };
 
 use super::checkpoint;
+use super::session::set_title;
 use super::writing::{
     ActiveWrite, RuleContext, TURN_ITEMS_MAX, append_batch, check_tail, put_head,
 };
@@ -17,7 +18,7 @@ use crate::read::{Redactions, VerifiedSession, VerifiedSnapshot, turn_not_found}
 use crate::record::{
     Batch, Decoded, Entry, Event, RecordFaultKind, RecordRow, Seqs, erase_contents,
 };
-use crate::rows::{TurnRow, Tx, View};
+use crate::rows::{TurnRow, Tx, View, is_title_of};
 
 /// The number of records per read.
 const PAGE: usize = 256;
@@ -42,6 +43,9 @@ pub(super) fn apply<T: Tx>(
         checkpoint::delete_covering(w, &mut session, first)?;
     }
     session.head.checkpoints.redacted = redaction_seq;
+    if named.holds_title {
+        set_title(w, &mut session, None)?;
+    }
     let batch = redaction_item(w.ctx, redact, &target.seqs, all_redacted)?;
     append_batch(w, &mut session, None, &batch)?;
     for row in &named.rewritten_records {
@@ -199,6 +203,8 @@ struct NamedItems {
     count_by_turn: BTreeMap<TurnId, u64>,
     /// The seq of the newest earlier redaction that erased one of the named items; 0 if there is none.
     newest_redaction: u64,
+    /// Whether the session's title consists of words of a named question.
+    holds_title: bool,
 }
 
 impl NamedItems {
@@ -227,6 +233,7 @@ impl NamedItems {
                     }
                     let decoded = snapshot.decode_record(session, row, &mut redactions)?;
                     self.count_record(&decoded, seqs)?;
+                    self.find_title(session, &decoded, seqs);
                     let rewritten =
                         erase_contents(row, &decoded, seqs, redaction_seq, ctx.keyring)?;
                     self.rewritten_records.extend(rewritten);
@@ -235,6 +242,17 @@ impl NamedItems {
             }
         }
         Ok(())
+    }
+
+    /// Finds out whether the session's title consists of words of a named question in this record.
+    fn find_title(&mut self, session: &VerifiedSession, decoded: &Decoded, seqs: &Seqs) {
+        let Some(title) = &session.row.title else {
+            return;
+        };
+        let mut named = decoded.items.iter().filter(|(i, _)| seqs.contains(i.seq));
+        self.holds_title |= named.any(|(item, _)| {
+            item.body.channel == Channel::Question && is_title_of(title, &item.body)
+        });
     }
 
     /// Counts a record's named items. Refuses an item outside of turns, such as a redaction or a link.

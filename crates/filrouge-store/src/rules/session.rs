@@ -169,6 +169,17 @@ fn unchanged_outcome(session: VerifiedSession) -> Outcome {
     }
 }
 
+/// Changes a session's title; the caller writes its head.
+pub(super) fn set_title<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
+    title: Option<Box<str>>,
+) -> Result<(), Failure> {
+    session.row.title = title;
+    session.head.session = session.row.fingerprint();
+    w.tx.update_session(session.pk, &session.row)
+}
+
 /// Writes a session's changed row, and its head, which contains the row's fingerprint. `seqs` is the first seq and the
 /// number of the items that the write added; (0, 0) for none.
 pub(super) fn put_row<T: Tx>(

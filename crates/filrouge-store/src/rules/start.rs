@@ -6,6 +6,7 @@ use std::sync::Arc;
 use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, RawJson, Role, Turn, TurnStatus};
 
 use super::lease;
+use super::session::set_title;
 use super::writing::{
     ActiveWrite, append_batch, append_to_turn, check_count, check_finals, check_not_empty,
     check_tail, check_unique_ids, count_items_in_turn, insert_session, new_batch, put_head,
@@ -65,6 +66,10 @@ pub(super) fn apply<T: Tx>(
         Some(session) => session,
         None => insert_session(w, &start.session)?,
     };
+    if session.head.turn_count == 0 && session.row.title.is_none() && start.session.title.is_some()
+    {
+        set_title(w, &mut session, start.session.title.clone())?;
+    }
     let (first, last) = append_batch(w, &mut session, Some(turn_id), &start.batch)?;
     let mut row = TurnRow::new(turn_id, ordinal, version, first, w.ctx.now);
     count_items_in_turn(&mut row, &start.batch, first, w.ctx);

@@ -125,6 +125,7 @@ mod tail;
 mod tail_client;
 mod tamper;
 mod technical_status;
+mod titles;
 mod two_callers;
 mod upload_client;
 mod vanished;
