@@ -152,6 +152,7 @@ mod tests {
             tenant: TenantId::default_tenant(),
             origins: Vec::new(),
             jwt: None,
+            had_keys: None,
         };
         let authority = Authority::start(engine.clone(), clock, settings);
         let http = HttpLayer::new(engine, authority.await.unwrap(), LimitSettings::default());

@@ -1,10 +1,11 @@
 //! Opens the store with its engine, its hot store and its search index, as configured, and keeps its anchor.
 
+mod late;
 mod store;
 
 use std::sync::Arc;
 
-use filrouge_engine::anchor::{AnchorKeeper, AnchorState, SeenStore, WitnessFile};
+use filrouge_engine::anchor::{Anchor, AnchorKeeper, AnchorState, SeenStore, WitnessFile};
 use filrouge_engine::scopes::{DurablePolicy, TieredLedger};
 use filrouge_engine::spool::{SpoolOptions, SpooledLedger};
 use filrouge_engine::{Caller, Engine};
@@ -30,6 +31,8 @@ pub(crate) struct OpenStore {
     pub(crate) anchor_state: Option<AnchorState>,
     /// Keeps the anchor up to date. `None` without a comparison, and if the store contradicts its anchor.
     pub(crate) keeper: Option<AnchorKeeper>,
+    /// The record of the store, if it does not answer: the server then starts without it.
+    pub(crate) unanswered: Option<SeenStore>,
 }
 
 impl OpenStore {
@@ -152,11 +155,56 @@ async fn open_for_process(
     process: Process,
     index: Index,
 ) -> anyhow::Result<OpenStore> {
+    let (open_ledger, unanswered) = match ledger(config, if_missing) {
+        Ok(open_ledger) => (open_ledger, None),
+        Err(error) if process == Process::Server => {
+            let (open_ledger, seen) = late::start(config, error)?;
+            (open_ledger, Some(seen))
+        }
+        Err(error) => return Err(error),
+    };
     let OpenLedger {
         ledger,
         anchor,
         clock,
-    } = ledger(config, if_missing)?;
+    } = open_ledger;
+    let (anchor_state, keeper) = check_anchor(config, process, &ledger, anchor).await?;
+    // The anchor covers the ledger itself; everything else uses the tiered ledger.
+    let mut ledger = ledger;
+    if !config.unverified {
+        ledger = tiered(config, process, ledger, clock.clone())?;
+    }
+    let mut engine = Engine::new(
+        ledger.clone(),
+        Arc::new(OsEntropy),
+        clock,
+        config.settings.clone(),
+    );
+    if index != Index::Unused
+        && !config.unverified
+        && unanswered.is_none()
+        && let Some(index) =
+            ledger_index::open(config, index == Index::Create, ledger.as_ref()).await?
+    {
+        engine = engine.with_index(index);
+    }
+    Ok(OpenStore {
+        engine: Arc::new(engine),
+        ledger,
+        anchor_state,
+        keeper,
+        unanswered,
+    })
+}
+
+/// Compares a store with its anchor, and starts to keep the anchor up to date. Does nothing without an anchor, and with
+/// `--unverified`. A store that contradicts its anchor refuses all requests.
+async fn check_anchor(
+    config: &Config,
+    process: Process,
+    ledger: &Arc<dyn Ledger>,
+    anchor: Option<Anchor>,
+) -> anyhow::Result<(Option<AnchorState>, Option<AnchorKeeper>)> {
     let mut anchor_state = None;
     let mut keeper = None;
     if let Some(anchor) = anchor.filter(|_| !config.unverified) {
@@ -187,30 +235,7 @@ async fn open_for_process(
         }
         anchor_state = Some(state);
     }
-    // The anchor covers the ledger itself; everything else uses the tiered ledger.
-    let mut ledger = ledger;
-    if !config.unverified {
-        ledger = tiered(config, process, ledger, clock.clone())?;
-    }
-    let mut engine = Engine::new(
-        ledger.clone(),
-        Arc::new(OsEntropy),
-        clock,
-        config.settings.clone(),
-    );
-    if index != Index::Unused
-        && !config.unverified
-        && let Some(index) =
-            ledger_index::open(config, index == Index::Create, ledger.as_ref()).await?
-    {
-        engine = engine.with_index(index);
-    }
-    Ok(OpenStore {
-        engine: Arc::new(engine),
-        ledger,
-        anchor_state,
-        keeper,
-    })
+    Ok((anchor_state, keeper))
 }
 
 /// Records which store this machine has seen at the configured URL. Returns a warning if the store already had commits
@@ -229,6 +254,7 @@ async fn record_known_store(
     let seen = SeenStore {
         url: config.store.to_string(),
         store_id: ledger.store_id().to_owned(),
+        lanes: Some(ledger.lanes().count()),
         has_keys: had_keys || filrouge_engine::api_keys::any_exist(ledger).await?,
         unconfirmed: was_unconfirmed || is_anchor_missing && ledger.position().commit_count() > 0,
     };
@@ -239,6 +265,12 @@ async fn record_known_store(
         "the store had commits and no anchor, so an older state before that time is not detected; `filrouge anchor accept` accepts it"
             .to_owned()
     }))
+}
+
+/// Whether this machine remembers that the store at the configured URL has API keys.
+pub(crate) fn remembers_keys(config: &Config) -> anyhow::Result<bool> {
+    let seen = known_store(config)?.map(|known| known.read()).transpose()?;
+    Ok(seen.flatten().is_some_and(|seen| seen.has_keys))
 }
 
 /// Remembers in the state folder that the store at the configured URL has API keys, so that their loss is noticed if

@@ -22,6 +22,9 @@ pub struct SeenStore {
     pub url: String,
     /// The store's id.
     pub store_id: String,
+    /// The number of the store's lanes. `None` in a record of an earlier build.
+    #[serde(default)]
+    pub lanes: Option<u16>,
     /// Whether the store had API keys.
     pub has_keys: bool,
     /// Whether the store had commits but no anchor, and no operator has accepted it since.
@@ -125,6 +128,7 @@ mod tests {
         SeenStore {
             url: "sqlite:/f.db".to_owned(),
             store_id: store_id.to_owned(),
+            lanes: Some(1),
             has_keys: true,
             unconfirmed: false,
         }

@@ -36,6 +36,8 @@ pub struct AccessSettings {
     pub origins: Vec<AllowedOrigin>,
     /// The issuer of tokens, if there is one.
     pub jwt: Option<JwtSettings>,
+    /// Whether the store had API keys when it was last open, for a store that does not answer. `None` for any other.
+    pub had_keys: Option<bool>,
 }
 
 /// Authenticates callers. Clones are handles to the same state.
@@ -43,6 +45,8 @@ pub struct AccessSettings {
 pub struct Authority(Arc<Shared>);
 
 struct Shared {
+    /// Whether the store is known to have API keys although they could not be read yet.
+    had_keys: bool,
     local_credential: Arc<Credential>,
     origins: Vec<AllowedOrigin>,
     keys: RwLock<Arc<KeyTable>>,
@@ -100,7 +104,7 @@ impl Authority {
     /// exists.
     ///
     /// Until the API keys were read for the first time, all callers with API keys are refused; without an issuer, all
-    /// callers.
+    /// callers, unless the store does not answer and had no API keys when it was last open.
     ///
     /// # Errors
     /// [`JwtError`] if the settings of the issuer are unusable.
@@ -117,6 +121,10 @@ impl Authority {
         let commits = engine.upkeep.commits();
         let keys = match engine.keys.all().await {
             Ok(stored) => KeyTable::from_stored(stored),
+            Err(_) if settings.had_keys == Some(false) => KeyTable::Loaded {
+                version: 0,
+                by_id: HashMap::new(),
+            },
             Err(failure) => {
                 tracing::error!(%failure, "the API keys cannot be read; all callers are refused until they can be");
                 KeyTable::NotLoaded(failure)
@@ -130,6 +138,7 @@ impl Authority {
             expires_at: None,
         };
         let shared = Arc::new(Shared {
+            had_keys: settings.had_keys == Some(true),
             local_credential: Arc::new(local_credential),
             origins: settings.origins,
             keys: RwLock::new(Arc::new(keys)),
@@ -145,10 +154,11 @@ impl Authority {
         Ok(Self(shared))
     }
 
-    /// Whether every request needs credentials. It does if an API key was ever created, even if all are revoked now, or
-    /// if an issuer is configured.
+    /// Whether every request needs credentials. It does if an API key was ever created, even if all are revoked now or
+    /// none could be read yet, or if an issuer is configured.
     pub fn requires_credentials(&self) -> bool {
-        self.0.verifier.is_some() || self.0.keys().version().is_some_and(|version| version > 0)
+        let version = self.0.keys().version();
+        self.0.verifier.is_some() || version.map_or(self.0.had_keys, |version| version > 0)
     }
 
     /// A counter that increases whenever changed API keys were read.
@@ -180,7 +190,9 @@ impl Authority {
         let credential = match keys.as_ref() {
             _ if self.0.verifier.is_some() => self.0.verify_bearer(&keys, headers).await,
             KeyTable::NotLoaded(failure) => {
-                self.check_loopback(headers)?;
+                if !self.0.had_keys {
+                    self.check_loopback(headers)?;
+                }
                 return Err(failure.clone().into());
             }
             KeyTable::Loaded { version: 0, .. } => {

@@ -20,26 +20,32 @@ use super::index_open::indexes;
 use crate::config::sources::open as open_sources;
 use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
-use crate::open::{OpenStore, open_to_serve, store_exists};
+use crate::open::{OpenStore, open_to_serve, remembers_keys, store_exists};
 use crate::output::print;
 use crate::stop::StopSignals;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
     let address = config.listen;
-    let (access, webhooks) = config.server_settings()?;
+    let (mut access, webhooks) = config.server_settings()?;
     let mcp_settings = mcp_settings(config, sources)?;
     let embedder = config.search.embedder()?;
     // Without a token issuer and API keys, a server must listen only on loopback. A missing store has no API keys, so
     // the address is refused here, before the store is created.
-    if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
+    if access.jwt.is_none()
+        && !address.ip().is_loopback()
+        && !remembers_keys(config)?
+        && !store_exists(config)?
+    {
         return Err(listen_error(ListenError::NotLoopback(address)));
     }
     let OpenStore {
         engine,
         ledger,
         keeper,
+        unanswered,
         ..
     } = open_to_serve(config).await?;
+    access.had_keys = unanswered.map(|seen| seen.has_keys);
     let authority = Authority::start(engine.clone(), Arc::new(SystemClock), access)
         .await
         .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;

@@ -78,6 +78,7 @@ impl AccessConfig {
                 tenant: server_tenant.clone(),
                 origins: allowed_origins,
                 jwt,
+                had_keys: None,
             },
         })
     }

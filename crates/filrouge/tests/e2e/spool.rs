@@ -4,6 +4,7 @@
 use filrouge_testbed::{FaultProxy, Options, Server as PostgresServer};
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::http::{Client, text_item};
 use crate::leases::serve_with;
 use crate::limits::{metric, until};
@@ -207,6 +208,69 @@ fn a_call_begins_while_the_database_is_down() {
     assert_eq!(client.get_body("/readyz")["spool"]["dead_letters"], 0);
     server.stop();
     world.verify();
+}
+
+#[test]
+fn a_server_starts_while_the_database_is_down() {
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
+    let settings = [("FILROUGE_SPOOL_AFTER_MS", "300")];
+    postgres.stop_immediate();
+    let refused = world.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_ne!(refused.code, Some(0), "it has never seen the store");
+    postgres.restart();
+    let server = serve_with(&world, &settings);
+    let call = json!({"holder": "h", "create": true});
+    server.client().post("/known/resume", &call).wrote(201);
+    server.stop();
+
+    postgres.stop_immediate();
+    let server = serve_with(&world, &settings);
+    let log = server.log();
+    assert!(log.contains("starting degraded"), "{log}");
+    let client = server.client();
+    let ready = client.get_body("/readyz");
+    assert_eq!(ready["status"], "degraded", "{ready}");
+    assert!(ready["store"].is_string(), "{ready}");
+    client.get("").fails(503, "store_unavailable");
+    client
+        .post("/known/resume", &call)
+        .fails(503, "store_unavailable");
+    run_webhook(&client, 0, SPOOLED);
+
+    postgres.restart();
+    until("the spool is drained", || spool_entries(&client) == 0);
+    run_webhook(&client, 1, FLUSHED);
+    assert_eq!(texts(&client), texts_of(0..2));
+    client.post("/known/resume", &call).wrote(200);
+    until("the server is ready", || {
+        client.get_body("/readyz")["status"] == "ready"
+    });
+    server.stop();
+    world.verify();
+}
+
+#[test]
+fn a_server_without_its_database_admits_nobody_if_there_are_api_keys() {
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
+    let key = crate::caller::key(&world, &["--role", "service"]);
+    world.serve().stop();
+    postgres.stop_immediate();
+    let server = world.serve_with_env(&[("FILROUGE_LISTEN", "0.0.0.0:0")], &[]);
+    for caller in [
+        Caller::anonymous(&server),
+        Caller::with_credentials(&server, &key),
+    ] {
+        caller.get("").fails(503, "store_unavailable");
+    }
+    postgres.restart();
+    let caller = Caller::with_credentials(&server, &key);
+    until("the key is known", || caller.get("").status == 200);
+    Caller::anonymous(&server)
+        .get("")
+        .fails(401, "unauthenticated");
+    server.stop();
 }
 
 #[test]

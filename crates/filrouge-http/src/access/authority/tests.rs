@@ -32,6 +32,7 @@ async fn server() -> Server {
         tenant: TenantId::default_tenant(),
         origins: Vec::new(),
         jwt: None,
+        had_keys: None,
     };
     let authority = Authority::start(engine.clone(), clock.clone(), settings)
         .await
