@@ -34,9 +34,10 @@ macro_rules! selected_contract_tests {
                 the_feed_misses_and_repeats_nothing_while_lanes_are_written, a_write_commits_in_one_lane,
                 each_lane_has_a_dense_log_of_its_own_sessions,
             }
-            leases {
-                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease, fences_only_grow,
-                a_session_that_began_while_the_store_was_down_is_created, acquiring_creates_the_session, a_resume_is_reported_once,
+            leases { fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once }
+            leases_servers {
+                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease,
+                a_session_that_began_while_the_store_was_down_is_created,
             }
             leases_release { the_last_write_releases_the_lease }
             leases_together { one_of_many_acquires_the_lease }

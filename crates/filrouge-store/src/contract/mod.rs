@@ -35,6 +35,7 @@ pub mod lanes;
 pub mod leases;
 pub mod leases_left;
 pub mod leases_release;
+pub mod leases_servers;
 pub mod leases_together;
 pub mod leases_writes;
 pub mod life;
@@ -136,12 +137,11 @@ macro_rules! contract_tests {
             }
             leases {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
-                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
                 acquiring_creates_the_session, a_fence_creates_no_session,
                 sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,
                 strangers_acquire_no_lease, a_resume_is_reported_once,
-                lease_changes_are_not_in_the_feed, a_session_that_began_while_the_store_was_down_is_created,
+                lease_changes_are_not_in_the_feed,
             }
             leases_left {
                 the_head_records_when_a_fence_was_granted, turns_of_the_previous_holder_are_recognized,
@@ -153,6 +153,10 @@ macro_rules! contract_tests {
                 the_last_write_releases_the_lease, a_refused_write_releases_nothing,
                 a_repeated_write_releases_as_well, a_draft_releases_nothing,
                 a_lease_ends_when_the_clock_is_set_back_by_days, no_lease_is_longer_than_the_longest,
+            }
+            leases_servers {
+                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease,
+                a_session_that_began_while_the_store_was_down_is_created,
             }
             leases_together {
                 one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
@@ -293,7 +297,6 @@ macro_rules! session_contract_tests {
             }
             leases {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
-                a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
                 acquiring_creates_the_session, a_fence_creates_no_session,
                 sessions_in_a_terminal_state_are_not_acquired, sessions_in_a_terminal_state_get_no_new_turn,
@@ -310,6 +313,7 @@ macro_rules! session_contract_tests {
                 a_repeated_write_releases_as_well, a_draft_releases_nothing,
                 a_lease_ends_when_the_clock_is_set_back_by_days, no_lease_is_longer_than_the_longest,
             }
+            leases_servers { a_lease_whose_server_has_exited_is_acquired, writes_extend_the_lease }
             leases_together {
                 one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
             }
