@@ -440,11 +440,12 @@ fn a_head_with_a_lease_or_checkpoints_is_encoded_in_format_3_or_4() {
         (
             &leased,
             &[
-                0xac, 2, 2, b'm', b'e', 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0,
+                0xac, 2, 2, b'm', b'e', 4, b'h', b'e', b'r', b'e', 0, 0, 0, 0, 0, 0, 0, 7, 2, 0, 0,
+                0, 0, 0, 0, 0, 3, 0, 0, 0,
             ][..],
         ),
-        (&with_checkpoints, &[&[0; 18][..], &[2, 5, 0]].concat()),
-        (&redacted, &[&[0; 18][..], &[0, 0, 4]].concat()),
+        (&with_checkpoints, &[&[0; 20][..], &[2, 5, 0]].concat()),
+        (&redacted, &[&[0; 20][..], &[0, 0, 4]].concat()),
     ] {
         let bytes = encoded(head);
         assert_eq!((bytes[0], format_1[0]), (3, 1));
