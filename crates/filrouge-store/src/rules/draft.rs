@@ -16,7 +16,6 @@ pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<O
     let (mut session, mut row) = w.turn(&put.session_id, &put.turn_id)?;
     // A draft is never the last write of a turn, so it never releases the lease.
     lease::check_lease(&session, w.scope, w.ctx.lease_now)?;
-    session = lease::extend_if_due(w, session)?;
     let mut draft = match find(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.starts_recording && row.status != TurnStatus::Open => {
@@ -39,6 +38,7 @@ pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<O
         let detail = format!("chunk {} of the draft is missing", draft.last_chunk + 1);
         return Err(Failure::new(ErrorCode::Invalid, detail));
     }
+    let session = lease::extend_if_due(w, session)?;
     draft.beat_at = w.ctx.now;
     let adds_deltas = !put.deltas.is_empty() && put.number > draft.last_chunk;
     if adds_deltas {
