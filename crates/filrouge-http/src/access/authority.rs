@@ -121,10 +121,15 @@ impl Authority {
         let commits = engine.upkeep.commits();
         let keys = match engine.keys.all().await {
             Ok(stored) => KeyTable::from_stored(stored),
-            Err(_) if settings.had_keys == Some(false) => KeyTable::Loaded {
-                version: 0,
-                by_id: HashMap::new(),
-            },
+            Err(failure)
+                if settings.had_keys == Some(false)
+                    && failure.code == ErrorCode::StoreUnavailable =>
+            {
+                KeyTable::Loaded {
+                    version: 0,
+                    by_id: HashMap::new(),
+                }
+            }
             Err(failure) => {
                 tracing::error!(%failure, "the API keys cannot be read; all callers are refused until they can be");
                 KeyTable::NotLoaded(failure)
