@@ -206,7 +206,7 @@ impl Sessions {
         self.ledger.session(scope, id).await
     }
 
-    /// A page of the sessions that the caller may see, newest first.
+    /// A page of the sessions that the caller may see, in the filter's order.
     ///
     /// # Errors
     /// `invalid` for a bad cursor, `integrity_error`, and the ledger's errors.

@@ -113,7 +113,20 @@ impl Scope {
     }
 }
 
-/// The filter of a session list.
+filrouge_types::words!(
+    /// The time by which a list of sessions is ordered, the newest first.
+    #[derive(Default)]
+    pub enum SessionSort: "order" {
+        /// The time of creation, which never changes: pages neither skip nor repeat sessions while others write.
+        #[default]
+        Created => "created",
+        /// The last activity: the time at which a turn last began or ended, or the session itself last changed. A
+        /// session that becomes active while pages are read moves to the front, so later pages lack it or repeat it.
+        Updated => "updated",
+    }
+);
+
+/// The filter and the order of a session list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     /// Selects the sessions of this project.
@@ -134,6 +147,8 @@ pub struct SessionFilter {
     pub agent: Option<Box<str>>,
     /// Selects the sessions whose title contains this text; ASCII letters match in either case.
     pub title: Option<Box<str>>,
+    /// The order.
+    pub order: SessionSort,
 }
 
 filrouge_types::words!(

@@ -223,7 +223,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         stored: StoredSession,
     ) -> Result<VerifiedSession, Failure> {
-        let StoredSession { pk, row, head } = stored;
+        let StoredSession {
+            pk,
+            row,
+            head,
+            updated_at,
+        } = stored;
         let refuse = |detail: &str| Failure::integrity(row.session_id.as_str(), None, detail);
         self.suspects.check(pk, &row.session_id)?;
         let head = head.ok_or_else(|| refuse("its head is missing or malformed"))?;
@@ -240,6 +245,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let name = (&row.tenant_id, &row.session_id);
         self.heads
             .check_session(self.view, self.keyring, name, (pk, &head.mac))?;
+        if updated_at != head.updated_at {
+            return Err(refuse("its place in lists was changed"));
+        }
         let scope = LinkScope::new(&row.tenant_id, &row.session_id);
         Ok(VerifiedSession {
             pk,

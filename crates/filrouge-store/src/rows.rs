@@ -10,7 +10,7 @@ use filrouge_types::{
 
 use crate::chain::fingerprint;
 use crate::codec::{ByteReader, WriteBytes};
-use crate::command::{Erased, Scope, SessionFilter, SessionToken, Start};
+use crate::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Start};
 pub use crate::lane::SessionPk;
 use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
@@ -205,15 +205,24 @@ pub struct StoredSession {
     pub row: SessionRow,
     /// The session's head; `None` when it is missing or malformed.
     pub head: Option<HeadRow>,
+    /// The time of the last activity by which lists find the session; equal to that of the head.
+    pub updated_at: Timestamp,
 }
 
-/// The position of a session in lists: the time of its creation, and its number.
+/// The position of a session in lists: the time of its creation or of its last activity, and its number.
 pub type SessionOrder = (Timestamp, SessionPk);
 
 impl StoredSession {
-    /// The session's position in lists.
-    pub const fn order(&self) -> SessionOrder {
-        (self.row.created_at, self.pk)
+    /// The time in [`Self::updated_at`] of a session without a valid one.
+    pub const UNKNOWN_TIME: Timestamp = Timestamp::from_micros(-1);
+
+    /// The session's position in lists of this order.
+    pub const fn order(&self, sort: SessionSort) -> SessionOrder {
+        let at = match sort {
+            SessionSort::Created => self.row.created_at,
+            SessionSort::Updated => self.updated_at,
+        };
+        (at, self.pk)
     }
 }
 

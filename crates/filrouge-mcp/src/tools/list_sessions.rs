@@ -39,10 +39,21 @@ pub(super) struct ListArguments {
     since: Option<When>,
     /// Only sessions last changed until this time: epoch milliseconds or ISO 8601; a date includes that day.
     until: Option<When>,
+    /// The order, newest first: by the last change (updated, the default) or by creation (created).
+    #[schemars(with = "Option<String>", extend("enum" = ["updated", "created"]))]
+    order: Option<ListOrder>,
     /// The maximum number of characters of the answer; 8,000 by default.
     max_chars: Option<Count>,
-    /// nextCursor of the previous page.
+    /// nextCursor of the previous page, with the same order.
     cursor: Option<String>,
+}
+
+/// The order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ListOrder {
+    Updated,
+    Created,
 }
 
 impl Tool for ListSessions {
@@ -65,6 +76,7 @@ impl Tool for ListSessions {
             source: arguments.source.map(|program| program.0),
             since: arguments.since.map(|when| when.start_ms(now)),
             until: arguments.until.map(|when| when.end_ms(now)),
+            by_creation: arguments.order == Some(ListOrder::Created),
             limit: 0,
             cursor: arguments.cursor,
             mask: true,
@@ -97,7 +109,11 @@ impl Readable for Sessions {
     fn write(&self, out: &mut String) {
         let shown = self.sessions.len();
         let total = with_noun(self.total, "session", "sessions");
-        let _ = write!(out, "{shown} of {total}, the last changed first");
+        let order = match self.by_creation {
+            true => "the newest first",
+            false => "the last changed first",
+        };
+        let _ = write!(out, "{shown} of {total}, {order}");
         if let Some(project) = &self.project_id {
             let _ = write!(out, ", all of project {}", quoted_if_needed(project));
         }

@@ -145,7 +145,9 @@ fn a_store_keeps_the_number_of_lanes_with_which_it_was_created() {
 fn a_row_can_only_be_in_the_lane_of_its_session() {
     let (database, _) = store();
     let insert = |lane: u16| {
-        let sql = format!("INSERT INTO filrouge.head (lane, pk, data) VALUES ({lane}, 17, '')");
+        let sql = format!(
+            "INSERT INTO filrouge.head (lane, pk, data, updated_at) VALUES ({lane}, 17, '', 0)"
+        );
         let run = |driver: &Driver, client: &Client| driver.wait(execute(client, &sql));
         with_client(&options(&database.url()), run)
     };

@@ -56,15 +56,19 @@ CREATE INDEX session_token ON filrouge.session (lane, tenant_id, token, created_
 CREATE INDEX session_parent ON filrouge.session (lane, tenant_id, parent_session_id, created_at, pk)
     WHERE parent_session_id IS NOT NULL;
 
--- The part of a session that changes with every append: small and in no index, so that updates stay within the page. The
--- fill factor leaves room for the name of a lease's holder, and for a second version of every row in a page, as a commit
+-- The part of a session that changes with every append. data is small and in no index, so that updates stay within the
+-- page. updated_at, a copy from data, changes only when a turn begins or ends, or the session itself changes. The fill
+-- factor leaves room for the name of a lease's holder, and for a second version of every row in a page, as a commit
 -- of many sessions creates them.
 CREATE TABLE filrouge.head (
-    lane smallint NOT NULL,
-    pk   bigint NOT NULL,
-    data bytea NOT NULL,
+    lane       smallint NOT NULL,
+    pk         bigint NOT NULL,
+    data       bytea NOT NULL,
+    updated_at bigint NOT NULL,
     PRIMARY KEY (lane, pk)
 ) WITH (fillfactor = 33);
+-- Lists by last activity.
+CREATE INDEX head_updated ON filrouge.head (lane, updated_at, pk);
 
 -- place = ordinal << 8 | version - 1. An append changes open_since and data, which are in no index.
 CREATE TABLE filrouge.turn (

@@ -45,8 +45,8 @@ impl ReadAhead {
     pub(super) fn newest_seq(&self, pk: SessionPk) -> Option<Result<u64, Failure>> {
         let row = self.lookup_result.as_ref()?.1.as_ref()?;
         (read_u64(row, 0).ok()? == pk).then(|| {
-            let seq: Option<i64> = column(row, 15)?;
-            seq.map_or(Ok(0), |_| read_u64(row, 15))
+            let seq: Option<i64> = column(row, 16)?;
+            seq.map_or(Ok(0), |_| read_u64(row, 16))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
+use filrouge_store::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Viewer};
 use filrouge_store::rows::{
     HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, collect_until_full,
 };
@@ -24,10 +24,10 @@ macro_rules! select_sessions {
         concat!(
             "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
              s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
-             s.token, s.erased
+             s.token, s.erased, h.updated_at
              FROM ",
             $sessions,
-            " LEFT JOIN LATERAL (SELECT h.data FROM filrouge.head h
+            " LEFT JOIN LATERAL (SELECT h.data, h.updated_at FROM filrouge.head h
                  WHERE h.lane = $1 AND h.pk = s.pk LIMIT 1) h ON true"
         )
     };
@@ -74,6 +74,7 @@ fn decode(row: &Row) -> Result<StoredSession, MalformedRow> {
     let head = read_column::<Option<&[u8]>>(row, 12)?.and_then(HeadRow::decode);
     let token: Option<&[u8]> = read_column(row, 13)?;
     let erased: Option<&[u8]> = read_column(row, 14)?;
+    let updated_at: Option<i64> = read_column(row, 15)?;
     let status: i16 = read_column(row, 8)?;
     let row = SessionRow {
         tenant_id: TenantId::new(id(1)?)?,
@@ -99,22 +100,28 @@ fn decode(row: &Row) -> Result<StoredSession, MalformedRow> {
             None => None,
         },
     };
-    Ok(StoredSession { pk, row, head })
+    Ok(StoredSession {
+        pk,
+        row,
+        head,
+        updated_at: updated_at.map_or(StoredSession::UNKNOWN_TIME, Timestamp::from_micros),
+    })
 }
 
-/// Reads a session by its id, if the viewer may see it, with its newest seq (column 15). The query checks the owner
+/// Reads a session by its id, if the viewer may see it, with its newest seq (column 16). The query checks the owner
 /// only if `$4` is true. The subquery reads the first session at or after the id, so that PostgreSQL can use only one
 /// index.
 pub(crate) static BY_ID: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
-     s.token, s.erased,
+     s.token, s.erased, h.updated_at,
          (SELECT LEAST(GREATEST(r.first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(r.count, 1), 1::bigint << 62) - 1
           FROM filrouge.record r WHERE r.lane = $1 AND r.session_pk = s.pk
           ORDER BY r.first_seq DESC LIMIT 1)
      FROM (SELECT * FROM filrouge.session s
          WHERE s.lane = $1 AND s.tenant_id = $2 AND s.session_id >= $3 ORDER BY s.session_id LIMIT 1) s
-     LEFT JOIN LATERAL (SELECT h.data FROM filrouge.head h WHERE h.lane = $1 AND h.pk = s.pk LIMIT 1) h ON true
+     LEFT JOIN LATERAL (SELECT h.data, h.updated_at FROM filrouge.head h
+         WHERE h.lane = $1 AND h.pk = s.pk LIMIT 1) h ON true
      WHERE s.session_id = $3 AND (NOT $4 OR s.identity_id = $5
          OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = $6))",
     &[
@@ -319,8 +326,16 @@ pub(super) fn list(
     let title = title.as_deref().map(str::as_bytes);
     let mut conditions = Conditions::default();
     conditions.add("s.tenant_id = ?", Type::TEXT, &tenant);
+    let (heads, order) = match filter.order {
+        SessionSort::Created => ("", ("s.created_at", "s.pk")),
+        SessionSort::Updated => (
+            " JOIN filrouge.head h ON h.lane = $1 AND h.pk = s.pk",
+            ("h.updated_at", "h.pk"),
+        ),
+    };
+    let (at, pk) = order;
     let pk_param = conditions.bind(Type::INT8, &before_pk);
-    let before_condition = format!("(s.created_at, s.pk) < (?, {pk_param})");
+    let before_condition = format!("({at}, {pk}) < (?, {pk_param})");
     conditions.add(&before_condition, Type::INT8, &before_at);
     match &scope.viewer {
         Viewer::Operator => {}
@@ -357,8 +372,8 @@ pub(super) fn list(
     } = conditions;
     // Only positions are read from each lane, so that no more entire rows are read, or sorted, than the page has.
     let sql = format!(
-        "SELECT s.created_at, s.pk, s.lane FROM filrouge.session s WHERE s.lane = $1 AND s.erased IS NULL{text}
-         ORDER BY s.created_at DESC, s.pk DESC LIMIT {limit_param}"
+        "SELECT {at}, s.pk, s.lane FROM filrouge.session s{heads} WHERE s.lane = $1 AND s.erased IS NULL{text}
+         ORDER BY {at} DESC, {pk} DESC LIMIT {limit_param}"
     );
     let fetched = rows.query_lanes_text(&sql, &types, &params)?;
     let position =
@@ -384,7 +399,7 @@ pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<BTreeSet<Box<str>
     agents.collect()
 }
 
-/// Reads the sessions at these positions, which are the time of creation, the number and the lane, in their order.
+/// Reads the sessions at these positions, which are a time, the number and the lane, in their order.
 fn page(rows: &Rows<'_>, positions: &[(i64, i64, i16)]) -> Result<Vec<StoredSession>, Failure> {
     let mut pks = BTreeMap::<i16, Vec<i64>>::new();
     for (_, pk, lane) in positions {

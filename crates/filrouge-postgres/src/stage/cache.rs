@@ -170,6 +170,7 @@ impl Cache {
             pk,
             row: row.clone(),
             head: None,
+            updated_at: StoredSession::UNKNOWN_TIME,
         });
         Ok(pk)
     }

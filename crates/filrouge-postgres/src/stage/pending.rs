@@ -31,7 +31,8 @@ pub(crate) struct Pending {
     /// New sessions.
     new_sessions: BTreeMap<SessionPk, SessionRow>,
     changed_sessions: BTreeMap<SessionPk, SessionRow>,
-    heads: BTreeMap<SessionPk, Vec<u8>>,
+    /// The encoded heads, each with the time of the last activity.
+    heads: BTreeMap<SessionPk, (Vec<u8>, i64)>,
     new_turns: BTreeMap<(SessionPk, u64), TurnRow>,
     /// Changed turns.
     changed_turns: BTreeMap<(SessionPk, u64), TurnRow>,
@@ -52,9 +53,14 @@ pub(crate) struct Pending {
 }
 
 pub(crate) static PUT_HEADS: Sql = Sql::new(
-    "INSERT INTO filrouge.head (lane, pk, data) SELECT * FROM unnest($1, $2, $3)
-     ON CONFLICT (lane, pk) DO UPDATE SET data = EXCLUDED.data",
-    &[Type::INT2_ARRAY, Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+    "INSERT INTO filrouge.head (lane, pk, data, updated_at) SELECT * FROM unnest($1, $2, $3, $4)
+     ON CONFLICT (lane, pk) DO UPDATE SET data = EXCLUDED.data, updated_at = EXCLUDED.updated_at",
+    &[
+        Type::INT2_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::INT8_ARRAY,
+    ],
 );
 pub(crate) static INSERT_TURNS: Sql = Sql::new(
     "INSERT INTO filrouge.turn (lane, session_pk, place, turn_id, open, open_since, data)
@@ -162,7 +168,8 @@ impl Pending {
     }
 
     pub(super) fn put_head(&mut self, pk: SessionPk, head: &HeadRow) {
-        self.heads.insert(pk, head.encode());
+        let updated_at = head.updated_at.as_micros();
+        self.heads.insert(pk, (head.encode(), updated_at));
     }
 
     /// Buffers a turn. `new`: the turn is not in the database yet.
@@ -284,9 +291,11 @@ impl Pending {
     }
 
     async fn send_heads(&self, session: &Session) -> Result<(), Error> {
-        let data: Vec<&[u8]> = self.heads.values().map(Vec::as_slice).collect();
+        let data: Vec<&[u8]> = self.heads.values().map(|(data, _)| &**data).collect();
+        let times: Vec<i64> = self.heads.values().map(|(_, at)| *at).collect();
         let pks = self.heads.keys().copied();
-        self.send_columns(session, &PUT_HEADS, pks, &[&data]).await
+        self.send_columns(session, &PUT_HEADS, pks, &[&data, &times])
+            .await
     }
 
     async fn send_records(&self, session: &Session) -> Result<(), Error> {

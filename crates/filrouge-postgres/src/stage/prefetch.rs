@@ -379,11 +379,11 @@ fn text_column(row: &Row, index: usize) -> Result<&str, Failure> {
 
 /// Decodes the newest seq and the newest turn of a row of [`SESSIONS`].
 fn read_session(row: &Row, stored: StoredSession) -> Result<FetchedSession, Failure> {
-    let seq: Option<i64> = column(row, 15)?;
-    let newest_seq = seq.map_or(Ok(0), |_| read_u64(row, 15))?;
-    let newest_turn = match column::<Option<i64>>(row, 16)? {
+    let seq: Option<i64> = column(row, 16)?;
+    let newest_seq = seq.map_or(Ok(0), |_| read_u64(row, 16))?;
+    let newest_turn = match column::<Option<i64>>(row, 17)? {
         None => Some(None),
-        Some(_) => read_turn(row, 16).ok().map(Some),
+        Some(_) => read_turn(row, 17).ok().map(Some),
     };
     Ok(FetchedSession {
         stored,
@@ -406,16 +406,16 @@ fn add_requested_turn(row: &Row, fetched: &mut Fetched) -> Result<(), Failure> {
     let Ok(pk) = read_u64(row, 0) else {
         return Ok(());
     };
-    let Some(id) = column::<Option<Uuid>>(row, 22)? else {
+    let Some(id) = column::<Option<Uuid>>(row, 23)? else {
         return Ok(());
     };
     let id = TurnId::from_bytes(id.into_bytes());
-    let Ok(turn) = read_turn(row, 21) else {
+    let Ok(turn) = read_turn(row, 22) else {
         // A turn that cannot be decoded is left out: the command that needs it reads it again, and gets the error.
         fetched.turns.remove(&(pk, id));
         return Ok(());
     };
-    let draft: Option<&[u8]> = row.try_get(26).map_err(|e| failure(&e))?;
+    let draft: Option<&[u8]> = row.try_get(27).map_err(|e| failure(&e))?;
     let draft = draft.map(|data| read_draft(turn.place(), data));
     if let Ok(draft) = draft.transpose() {
         fetched.drafts.insert((pk, turn.place()), draft);

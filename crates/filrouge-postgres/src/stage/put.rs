@@ -64,6 +64,7 @@ impl Tx for Stage<'_> {
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
         if let Some(stored) = self.cache.session_mut(pk) {
             stored.head = Some(head.clone());
+            stored.updated_at = head.updated_at;
         }
         self.buffer().put_head(pk, head);
         Ok(())

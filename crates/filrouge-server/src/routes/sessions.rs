@@ -7,7 +7,7 @@ use filrouge_engine::{
     CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession, Written,
 };
 use filrouge_store::WorkSize;
-use filrouge_store::command::SessionFilter;
+use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_store::verify::{Verdict, VerificationReport};
 use filrouge_types::{
     ErrorCode, Failure, IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp,
@@ -51,6 +51,14 @@ pub(super) async fn create_session(
     Ok(response)
 }
 
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ListOrder {
+    Created,
+    #[default]
+    Updated,
+}
+
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -71,6 +79,10 @@ pub(super) struct SessionsQuery {
     until: Option<Timestamp>,
     /// Only sessions whose title contains this text; ASCII letters match in either case.
     q: Option<Box<str>>,
+    /// The order, newest first: by last activity (`updated`), or by creation (`created`).
+    #[serde(default)]
+    #[param(inline)]
+    order: ListOrder,
     /// The maximum number of sessions.
     #[serde(default)]
     #[param(inline)]
@@ -80,7 +92,10 @@ pub(super) struct SessionsQuery {
     cursor: Option<Cursor>,
 }
 
-/// Lists the caller's sessions, newest first.
+/// Lists the caller's sessions, the last active first.
+///
+/// With `order=created` the newest is first, and pages neither skip nor repeat sessions. By last activity, a session that
+/// becomes active meanwhile moves to the front: later pages may lack it or repeat it.
 ///
 /// Sessions that were damaged in the store are left out and named in `findings`.
 #[utoipa::path(
@@ -103,6 +118,10 @@ pub(super) async fn list_sessions(
         parent_session_id: access.query.parent_session_id,
         agent: access.query.agent,
         title: access.query.q,
+        order: match access.query.order {
+            ListOrder::Created => SessionSort::Created,
+            ListOrder::Updated => SessionSort::Updated,
+        },
     };
     let limit = access.query.limit.into();
     let cursor = access.query.cursor.map(Into::into);

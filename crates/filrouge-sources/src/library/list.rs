@@ -44,6 +44,8 @@ pub struct ListRequest {
     pub until: Option<i64>,
     /// The maximum number of sessions; 0 means the default, 50.
     pub limit: usize,
+    /// Whether the order is that of creation, the newest first, instead of the last change.
+    pub by_creation: bool,
     /// The place to continue: `nextCursor` of the previous page.
     pub cursor: Option<String>,
     /// Whether to mask anything with the form of a credential, in all texts except ids. Text that is masked in a title
@@ -94,7 +96,7 @@ pub struct Row {
     pub damaged: bool,
 }
 
-/// One page of sessions, the last changed first.
+/// One page of sessions in the requested order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -110,6 +112,9 @@ pub struct Sessions {
     pub next_cursor: Option<String>,
     /// Notices about records that were left out, counted by reason, and about sources that do not answer.
     pub notices: Vec<String>,
+    /// Whether the order is that of creation.
+    #[serde(skip)]
+    pub by_creation: bool,
 }
 
 impl Row {
@@ -166,7 +171,7 @@ pub(super) fn last_folder(path: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The sessions that pass the filters of `request`, the last changed first. Ignores the limit and the cursor of
+/// The sessions that pass the filters of `request`, in its order. Ignores the limit and the cursor of
 /// `request`.
 pub(super) fn select_sessions<'a>(catalog: &'a Catalog, request: &ListRequest) -> Vec<&'a Entry> {
     let filter = Filter::new(request);
@@ -175,16 +180,21 @@ pub(super) fn select_sessions<'a>(catalog: &'a Catalog, request: &ListRequest) -
         None => entries.filter(|e| filter.passes(&e.header)).collect(),
         Some(name) => filter.find_by_name(catalog, name),
     };
-    matches.sort_unstable_by(|a, b| list_order(&a.header).cmp(&list_order(&b.header)));
+    let order = |entry: &&'a Entry| list_order(&entry.header, request.by_creation);
+    matches.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
     matches
 }
 
-/// The key by which a list is ordered: the last changed session first, then by id.
-fn list_order(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
-    (std::cmp::Reverse(header.updated), &header.id)
+/// The key by which a list is ordered: the last changed or newest session first, then by id.
+fn list_order(header: &Header, by_creation: bool) -> (std::cmp::Reverse<i64>, &str) {
+    let at = match by_creation {
+        true => header.created,
+        false => header.updated,
+    };
+    (std::cmp::Reverse(at), &header.id)
 }
 
-/// Lists sessions, the last changed first, then by id. A session that changes while pages are read moves to the front
+/// Lists sessions, the last changed first, or the newest if so requested, then by id. A session that changes while pages are read moves to the front
 /// and can appear on two pages; a session that does not change is never left out.
 ///
 /// # Errors
@@ -196,7 +206,8 @@ pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, Librar
     let catalog = library.catalog();
     let matches = select_sessions(&catalog, request);
     let start = after.map_or(0, |after| {
-        matches.partition_point(|e| list_order(&e.header) <= (std::cmp::Reverse(after.0), after.1))
+        let after = (std::cmp::Reverse(after.0), after.1);
+        matches.partition_point(|e| list_order(&e.header, request.by_creation) <= after)
     });
     let remaining = matches.get(start..).unwrap_or_default();
     let page = remaining.get(..limit).unwrap_or(remaining);
@@ -213,8 +224,12 @@ pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, Librar
         sessions: page.iter().map(row).collect(),
         total: matches.len(),
         project_id: clean::optional_text(common_project(&matches), request.mask),
-        next_cursor: last.map(|e| format!("{CURSOR_PREFIX}{}.{}", e.header.updated, e.header.id)),
+        next_cursor: last.map(|e| {
+            let (at, id) = list_order(&e.header, request.by_creation);
+            format!("{CURSOR_PREFIX}{}.{id}", at.0)
+        }),
         notices: notices::of_catalog(&catalog),
+        by_creation: request.by_creation,
     })
 }
 

@@ -30,11 +30,16 @@ CREATE INDEX session_tenant ON session (tenant_id, created_at);
 CREATE INDEX session_owner ON session (tenant_id, identity_id, created_at);
 CREATE INDEX session_parent ON session (tenant_id, parent_session_id, created_at) WHERE parent_session_id IS NOT NULL;
 
--- The part of a session that changes with every append.
+-- The part of a session that changes with every append. updated_at, a copy from data, changes only when a turn begins
+-- or ends, or the session itself changes.
 CREATE TABLE head (
-    pk   INTEGER PRIMARY KEY,
-    data BLOB NOT NULL
+    pk         INTEGER PRIMARY KEY,
+    data       BLOB NOT NULL,
+    tenant_id  TEXT NOT NULL,
+    updated_at INTEGER NOT NULL
 );
+-- All sessions by their last activity.
+CREATE INDEX head_updated ON head (tenant_id, updated_at);
 
 -- id = session pk << 32 | ordinal << 8 | version - 1
 CREATE TABLE turn (

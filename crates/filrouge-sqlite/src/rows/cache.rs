@@ -91,6 +91,10 @@ impl RowCache {
         }
     }
 
+    pub(super) fn head(&self, pk: SessionPk) -> Option<&HeadRow> {
+        self.sessions.get(&pk)?.stored.head.as_ref()
+    }
+
     pub(super) fn put_head(&mut self, pk: SessionPk, head: &HeadRow) {
         if let Some(session) = self.sessions.get_mut(&pk) {
             session.stored.head = Some(head.clone());

@@ -1,6 +1,6 @@
 //! The table `session`.
 
-use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
+use filrouge_store::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Viewer};
 use filrouge_store::rows::{
     HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, View, collect_until_full,
 };
@@ -12,10 +12,19 @@ use rusqlite::{Row, named_params, params};
 use super::{Rows, read_u64, sql_int};
 use crate::error::malformed;
 
-pub(super) const SESSION_COLUMNS: &str =
+/// The time of the last activity, by which lists are ordered: a column of the head of the same tenant.
+macro_rules! updated_at {
+    () => {
+        "CASE WHEN h.tenant_id = s.tenant_id THEN h.updated_at ELSE -1 END"
+    };
+}
+
+pub(super) const SESSION_COLUMNS: &str = concat!(
     "s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
     s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
-    s.token, s.erased";
+    s.token, s.erased, ",
+    updated_at!()
+);
 
 /// Decodes one row of [`SESSION_COLUMNS`]; the inner failure reports a row that filrouge cannot have written.
 pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<StoredSession, Failure>> {
@@ -45,6 +54,7 @@ fn read(row: &Row<'_>) -> Result<StoredSession, MalformedRow> {
     let optional = |i: usize| row.get::<_, Option<String>>(i);
     let pk = read_u64(row, 0)?;
     let head = row.get_ref(12)?.as_blob().ok().and_then(HeadRow::decode);
+    let updated_at = Timestamp::from_micros(row.get(15)?);
     let row = SessionRow {
         tenant_id: TenantId::new(text(1)?)?,
         session_id: SessionId::new(text(2)?)?,
@@ -63,7 +73,12 @@ fn read(row: &Row<'_>) -> Result<StoredSession, MalformedRow> {
             None => None,
         },
     };
-    Ok(StoredSession { pk, row, head })
+    Ok(StoredSession {
+        pk,
+        row,
+        head,
+        updated_at,
+    })
 }
 
 pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Failure> {
@@ -139,10 +154,29 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Some(_) => "+s.tenant_id = :tenant",
         None => "s.tenant_id = :tenant",
     };
+    // By last activity, the tenant's heads are read in order. Where few sessions are listed, they are found by their own
+    // index, and sorted.
+    let lists_few = filter.agent.is_some()
+        || filter.identity_id.is_some()
+        || filter.parent_session_id.is_some()
+        || scope.viewer.identity().is_some()
+        || scope.viewer != Viewer::Operator && scope.token.is_some();
+    let (tables, tenant, at, pk) = match filter.order {
+        SessionSort::Created => ("session s", tenant, "s.created_at", "s.pk"),
+        SessionSort::Updated if lists_few => {
+            let tables = "session s LEFT JOIN head h ON h.pk = s.pk";
+            (tables, tenant, updated_at!(), "s.pk")
+        }
+        SessionSort::Updated => {
+            let tables = "head h CROSS JOIN session s ON s.pk = h.pk";
+            let tenant = "h.tenant_id = :tenant AND +s.tenant_id = :tenant";
+            (tables, tenant, "h.updated_at", "h.pk")
+        }
+    };
     // Selects numbers only: if SQLite has to sort, it sorts no rows with metadata.
     format!(
-        "SELECT s.pk FROM session s
-         WHERE {tenant} AND {owner} AND (s.created_at, s.pk) < (:before_time, :before_pk)
+        "SELECT s.pk FROM {tables}
+         WHERE {tenant} AND {owner} AND ({at}, {pk}) < (:before_time, :before_pk)
          AND s.erased IS NULL AND {agent} AND {parent} AND {identity}
          AND (:project IS NULL OR s.project_id = :project)
          AND (:team IS NULL OR s.team_id = :team)
@@ -150,11 +184,11 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
          AND (:since IS NULL OR s.created_at >= :since)
          AND (:until IS NULL OR s.created_at < :until)
          AND (:title IS NULL OR instr(lower(coalesce(s.title, '')), lower(:title)) > 0)
-         ORDER BY s.created_at DESC, s.pk DESC LIMIT :limit"
+         ORDER BY {at} DESC, {pk} DESC LIMIT :limit"
     )
 }
 
-/// The sessions that `scope` and `filter` select, newest first, after the session `before`; ends like
+/// The sessions that `scope` and `filter` select, in the filter's order, after the position `before`; ends like
 /// [`collect_until_full`].
 pub(super) fn list(
     rows: &Rows<'_>,
@@ -169,7 +203,7 @@ pub(super) fn list(
             ":tenant": scope.tenant.as_str(),
             ":viewer": scope.viewer.identity().map(|i| i.as_str()),
             ":token": scope.token.map(|t| t.0),
-            ":before_time": before.map_or(i64::MAX, |(created_at, _)| created_at.as_micros()),
+            ":before_time": before.map_or(i64::MAX, |(at, _)| at.as_micros()),
             ":before_pk": before.map_or(i64::MAX, |(_, pk)| sql_int(pk)),
             ":agent": filter.agent.as_deref(),
             ":project": filter.project_id.as_ref().map(|p| p.as_str()),
@@ -230,6 +264,17 @@ mod tests {
             identity_id: IdentityId::new("ann").ok(),
             ..SessionFilter::default()
         };
+        let updated = |filter: SessionFilter| SessionFilter {
+            order: SessionSort::Updated,
+            ..filter
+        };
+        let by_heads = plan(&conn, Viewer::Operator, &updated(none.clone()));
+        assert!(
+            by_heads.contains("head_updated") && !by_heads.contains("ORDER BY"),
+            "{by_heads}"
+        );
+        let by_owner = plan(&conn, ann(), &updated(none.clone()));
+        assert!(by_owner.contains("session_owner"), "{by_owner}");
         for (viewer, filter, index) in [
             (ann(), none.clone(), "session_owner"),
             (Viewer::EndUser(None), none, "session_owner"),

@@ -28,9 +28,19 @@ impl Tx for Rows<'_> {
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        let sql = "INSERT INTO head (pk, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
+        // An append within a turn leaves the index of last activities alone.
+        let is_same_time = self.in_cache(|cache| cache.head(pk).map(|old| old.updated_at))
+            == Some(head.updated_at);
         self.update_cache(|cache| cache.put_head(pk, head));
-        self.execute(sql, params![sql_int(pk), head.encode()])
+        let (pk, data, updated_at) = (sql_int(pk), head.encode(), head.updated_at.as_micros());
+        if is_same_time {
+            let sql = "UPDATE head SET data = ?2 WHERE pk = ?1";
+            return self.execute(sql, params![pk, data]);
+        }
+        let sql = "INSERT INTO head (pk, data, tenant_id, updated_at)
+             VALUES (?1, ?2, (SELECT tenant_id FROM session WHERE pk = ?1), ?3)
+             ON CONFLICT DO UPDATE SET data = ?2, tenant_id = excluded.tenant_id, updated_at = ?3";
+        self.execute(sql, params![pk, data, updated_at])
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {

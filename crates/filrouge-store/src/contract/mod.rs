@@ -15,6 +15,7 @@ pub mod fixture;
 pub mod live_writes;
 pub mod session_writes;
 
+pub mod activity;
 pub mod bytes;
 pub mod chain;
 pub mod changes;
@@ -62,6 +63,7 @@ pub use fixture::{CountingEntropy, Fixture, run};
 macro_rules! contract_tests {
     ($make:ident) => {
         $crate::contract_tests! { @each $make;
+            activity { sessions_are_listed_by_last_activity }
             bytes {
                 every_byte_is_returned_unchanged, texts_keep_their_escapes,
                 metadata_is_merged_without_rewriting_values, large_items_are_returned_unchanged,

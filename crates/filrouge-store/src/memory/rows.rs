@@ -6,7 +6,7 @@ use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
 
-use crate::command::{Scope, SessionFilter};
+use crate::command::{Scope, SessionFilter, SessionSort};
 use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
 use crate::rows::{
@@ -60,10 +60,13 @@ pub(crate) struct RowChanges {
 impl Rows {
     fn stored_session(&self, pk: SessionPk) -> Option<StoredSession> {
         let row = self.sessions.get(&pk)?.clone();
+        let head = self.heads.get(&pk).cloned();
+        let updated_at = head.as_ref().map(|head| head.updated_at);
         Some(StoredSession {
             pk,
             row,
-            head: self.heads.get(&pk).cloned(),
+            updated_at: updated_at.unwrap_or(StoredSession::UNKNOWN_TIME),
+            head,
         })
     }
 
@@ -107,8 +110,15 @@ impl View for Rows {
         before: Option<SessionOrder>,
         limit: usize,
     ) -> Result<Vec<StoredSession>, Failure> {
+        let at = |pk: &SessionPk, row: &SessionRow| match filter.order {
+            SessionSort::Created => row.created_at,
+            SessionSort::Updated => {
+                let head = self.heads.get(pk);
+                head.map_or(StoredSession::UNKNOWN_TIME, |head| head.updated_at)
+            }
+        };
         let rows = self.sessions.iter();
-        let rows = rows.map(|(pk, row)| ((row.created_at, *pk), row));
+        let rows = rows.map(|(pk, row)| ((at(pk, row), *pk), row));
         let rows = rows.filter(|(order, _)| before.is_none_or(|before| *order < before));
         let rows: BTreeMap<SessionOrder, &SessionRow> = rows.collect();
         let rows = rows.into_iter().rev().map(|((_, pk), row)| (pk, row));

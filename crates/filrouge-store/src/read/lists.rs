@@ -1,10 +1,11 @@
 //! Pages of sessions and turns. Cursors are immutable keys, so that paging neither skips nor repeats rows while others
-//! write (DESIGN §12). A page ends early when it reaches [`RECORDS_BYTES`].
+//! write (DESIGN §12); lists by last activity are the exception ([`SessionSort::Updated`]). A page ends early when it
+//! reaches [`RECORDS_BYTES`].
 
-use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Session, SessionId, Timestamp, Turn, TurnId, TurnStatus};
 
 use super::{ALL_PLACES, Findings, VerifiedSession, VerifiedSnapshot, in_session};
-use crate::command::{Scope, SessionFilter, Viewer};
+use crate::command::{Scope, SessionFilter, SessionSort, Viewer};
 use crate::rows::{RECORDS_BYTES, SessionOrder, SessionPk, TurnRow, View};
 
 /// The number of turns per page when all turns of a session are visited.
@@ -79,6 +80,32 @@ fn invalid_cursor(text: &str) -> Failure {
         .with_hint("pass a next_cursor unchanged, or leave it out for the first page")
 }
 
+/// The cursor of the page of sessions that follows this session.
+fn session_cursor(session: &VerifiedSession, sort: SessionSort) -> String {
+    let pk = session.pk;
+    match sort {
+        SessionSort::Created => pk.to_string(),
+        SessionSort::Updated => format!("{}.{pk}", session.head.updated_at.as_micros()),
+    }
+}
+
+/// Parses a cursor of sessions: the number of the last session of the previous page, and its last activity if the list
+/// has that order.
+fn parse_session_cursor(
+    text: &str,
+    sort: SessionSort,
+) -> Result<(Option<Timestamp>, SessionPk), Failure> {
+    let parsed = match (sort, text.split_once('.')) {
+        (SessionSort::Created, None) => text.parse().ok().map(|pk| (None, pk)),
+        (SessionSort::Updated, Some((at, pk))) => at.parse().ok().and_then(|at| {
+            let at = Timestamp::from_micros(at);
+            Some((Some(at), pk.parse().ok()?))
+        }),
+        _ => None,
+    };
+    parsed.ok_or_else(|| invalid_cursor(text))
+}
+
 /// Refuses a list because of a damaged session.
 fn refuse(failure: Failure) -> Result<(), Failure> {
     Err(failure)
@@ -111,9 +138,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         from: Option<&str>,
         limit: usize,
     ) -> Result<SessionPage, Failure> {
-        let last = parse_cursor(from)?;
-        let before = last.map(|pk| self.session_order(scope, pk)).transpose()?;
-        self.sessions_before(scope, filter, before, limit)
+        self.check_listing(scope)?;
+        let before = self.position_of(scope, filter, from)?;
+        self.session_page(scope, filter, (before, limit), &mut refuse)
     }
 
     /// As [`Self::sessions`], but leaves out damaged sessions and adds them to `findings`.
@@ -129,12 +156,26 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         findings: &mut Findings,
     ) -> Result<SessionPage, Failure> {
         self.add_known_damage(scope, findings)?;
-        let last = parse_cursor(from)?;
-        let before = last.map(|pk| self.order_of(scope, pk)).transpose()?;
+        let before = self.position_of(scope, filter, from)?;
         self.session_page(scope, filter, (before, limit), &mut |f| findings.add(f))
     }
 
-    /// The position in lists of the session with number `pk`, which a cursor names.
+    /// The position after which the page that a cursor names begins.
+    fn position_of(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        from: Option<&str>,
+    ) -> Result<Option<SessionOrder>, Failure> {
+        let Some(from) = from else {
+            return Ok(None);
+        };
+        let (updated_at, pk) = parse_session_cursor(from, filter.order)?;
+        let (created_at, pk) = self.order_of(scope, pk)?;
+        Ok(Some((updated_at.unwrap_or(created_at), pk)))
+    }
+
+    /// The position in lists by creation of the session with number `pk`, which a cursor names.
     ///
     /// # Errors
     /// `invalid` when the tenant has no such session; `integrity_error`.
@@ -156,7 +197,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let stored = self.view.session_by_pk(pk).map_err(hide)?;
         let of_tenant = stored.filter(|stored| stored.row.tenant_id == scope.tenant);
         let stored = of_tenant.ok_or_else(|| invalid_cursor(&pk.to_string()))?;
-        let order = stored.order();
+        let order = stored.order(SessionSort::Created);
         self.verified_session(stored).map_err(hide)?;
         Ok(order)
     }
@@ -193,11 +234,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 if page.len() == limit || bytes >= RECORDS_BYTES {
                     return Ok((page, next));
                 }
-                before = Some(stored.order());
+                before = Some(stored.order(filter.order));
                 let content_len = stored.row.content_len();
                 match self.verified_session(stored) {
                     Ok(loaded) => {
-                        next = Some(loaded.pk.to_string());
+                        next = Some(session_cursor(&loaded, filter.order));
                         bytes += content_len;
                         page.push(loaded.row.with_head(&loaded.head));
                     }

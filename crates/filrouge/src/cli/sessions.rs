@@ -66,6 +66,9 @@ pub(crate) struct ListSessions {
     /// Only sessions with this text in the title; ASCII letters match in either case
     #[arg(long, value_name = "TEXT")]
     pub(crate) q: Option<String>,
+    /// By last activity (updated, the default) or creation (created), the newest first
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) order: Option<String>,
     /// Show at most this many sessions
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,

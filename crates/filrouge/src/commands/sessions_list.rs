@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use filrouge_store::command::SessionFilter;
+use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_types::{IdentityId, Session};
 use serde::Serialize;
 
@@ -19,6 +19,12 @@ struct Page<'a> {
     next_cursor: Option<&'a str>,
 }
 
+/// The order that the arguments name.
+pub(super) fn sort(args: &ListSessions) -> Result<SessionSort, Usage> {
+    let order = parse_option("--order", args.order.as_deref())?;
+    Ok(order.unwrap_or(SessionSort::Updated))
+}
+
 fn session_filter(args: &ListSessions) -> Result<SessionFilter, Usage> {
     Ok(SessionFilter {
         project_id: args.project.as_deref().map(parse).transpose()?,
@@ -26,6 +32,7 @@ fn session_filter(args: &ListSessions) -> Result<SessionFilter, Usage> {
         status: parse_option("--status", args.status.as_deref())?,
         agent: args.agent.as_deref().map(Into::into),
         title: args.q.as_deref().map(Into::into),
+        order: sort(&args)?,
         ..SessionFilter::default()
     })
 }

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use filrouge_sources::library::list::{ListRequest, Row, list};
+use filrouge_store::command::SessionSort;
 
+use super::sessions_list::sort;
 use super::source::{print_notices, query_named, show_history, utc_time};
 use crate::cli::ListSessions;
 use crate::config::Config;
@@ -22,6 +24,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
             .into());
     }
     let request = ListRequest {
+        by_creation: sort(&args)? == SessionSort::Created,
         session_name: args.q,
         project_id: args.project,
         agent: args.agent,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
+use crate::mcp_http::Agent;
 use crate::world::World;
 
 /// Records the complete turn number `n`.
@@ -154,6 +156,55 @@ fn sessions_are_filtered() {
 }
 
 #[test]
+fn sessions_are_listed_by_last_activity_or_by_creation() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    // MCP orders by milliseconds.
+    let next_millisecond = || std::thread::sleep(Duration::from_millis(2));
+    for session in ["a", "b", "c"] {
+        record_turn(&client, session, 1);
+        next_millisecond();
+    }
+    record_turn(&client, "a", 2);
+    next_millisecond();
+    client
+        .patch("/b", &json!({ "state": "WAITING" }))
+        .wrote(200);
+    for (query, ids) in [
+        ("", ["b", "a", "c"]),
+        ("?order=updated", ["b", "a", "c"]),
+        ("?order=created", ["c", "b", "a"]),
+    ] {
+        for limit in [1, 2, 3] {
+            let listed = client.all(query, limit);
+            let listed = listed.iter().map(|s| s["session_id"].as_str().unwrap());
+            assert_eq!(listed.collect::<Vec<_>>(), ids, "{query} {limit}");
+        }
+    }
+    client.get("?order=oldest").fails(422, "invalid");
+    let list = |arguments: &[&str]| {
+        let page = world.ok(&[&["sessions", "list", "--json"], arguments].concat());
+        values(&serde_json::from_str(&page).unwrap(), "session_id")
+    };
+    assert_eq!(list(&[]), ["b", "a", "c"]);
+    assert_eq!(list(&["--order", "created"]), ["c", "b", "a"]);
+    let listed = |arguments: Value| {
+        let call = json!({ "name": "list_sessions", "arguments": arguments });
+        let answer = Agent::new(&server, None).request("tools/call", call);
+        let rows = &answer["result"]["structuredContent"]["sessions"];
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed(json!({})), ["b", "a", "c"]);
+    let by_creation = listed(json!({ "order": "created" }));
+    assert_eq!(by_creation, ["c", "b", "a"]);
+    server.stop();
+    world.verify();
+}
+
+#[test]
 fn paging_neither_skips_nor_repeats_while_others_write() {
     let world = World::new();
     let server = world.serve();
@@ -197,7 +248,7 @@ fn paging_neither_skips_nor_repeats_while_others_write() {
                 .collect();
             assert_eq!(distinct.len(), finalized.len());
             assert!((1..=30).all(|n| distinct.contains(&n)));
-            let sessions = client.all("", 4);
+            let sessions = client.all("?order=created", 4);
             let ids: BTreeSet<_> = sessions
                 .iter()
                 .map(|s| s["session_id"].as_str().unwrap())

@@ -19,14 +19,14 @@ pub(crate) static NEWEST: Sql = Sql::new(
      ORDER BY l.commit_no DESC",
     &[Type::INT2_ARRAY, Type::INT8_ARRAY],
 );
-/// Reads sessions by their ids, each with its newest seq (column 15), its newest turn (16 to 20), and the requested
-/// turn (21 to 25) with its draft (26). The statement is written so that PostgreSQL can use only one index for each
+/// Reads sessions by their ids, each with its newest seq (column 16), its newest turn (17 to 21), and the requested
+/// turn (22 to 26) with its draft (27). The statement is written so that PostgreSQL can use only one index for each
 /// table, and cannot read all rows of a lane in order to join them: a session is the first one at or after its id, a
 /// turn cannot be searched for among all turns of its session, and subqueries have limits (see [`crate::connect`]).
 pub(crate) static SESSIONS: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
-     s.token, s.erased,
+     s.token, s.erased, h.updated_at,
          (SELECT LEAST(GREATEST(r.first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(r.count, 1), 1::bigint << 62) - 1
           FROM filrouge.record r WHERE r.lane = q.lane AND r.session_pk = s.pk
           ORDER BY r.first_seq DESC LIMIT 1),
@@ -35,7 +35,8 @@ pub(crate) static SESSIONS: Sql = Sql::new(
      FROM unnest($1, $2, $3, $4) AS q (lane, tenant_id, session_id, turn_id)
      CROSS JOIN LATERAL (SELECT * FROM filrouge.session s WHERE s.lane = q.lane
          AND s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
-     LEFT JOIN LATERAL (SELECT h.data FROM filrouge.head h WHERE h.lane = q.lane AND h.pk = s.pk LIMIT 1) h ON true
+     LEFT JOIN LATERAL (SELECT h.data, h.updated_at FROM filrouge.head h
+         WHERE h.lane = q.lane AND h.pk = s.pk LIMIT 1) h ON true
      LEFT JOIN LATERAL (SELECT * FROM filrouge.turn t WHERE t.lane = q.lane AND t.session_pk = s.pk
          ORDER BY t.place DESC LIMIT 1) t ON true
      LEFT JOIN LATERAL (SELECT * FROM filrouge.turn w

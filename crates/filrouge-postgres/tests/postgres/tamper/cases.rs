@@ -222,7 +222,7 @@ fn rows_without_a_session_are_refused() {
         ),
         (
             "a head never created",
-            "INSERT INTO filrouge.head SELECT 5, 77, data FROM filrouge.head LIMIT 1",
+            "INSERT INTO filrouge.head SELECT 5, 77, data, updated_at FROM filrouge.head LIMIT 1",
         ),
         (
             "an orphaned record",

@@ -196,7 +196,7 @@ fn rows_without_an_owner_are_reported() {
         ),
         (
             "a head never created",
-            "INSERT INTO head SELECT 77, data FROM head LIMIT 1",
+            "INSERT INTO head SELECT 77, data, tenant_id, updated_at FROM head LIMIT 1",
         ),
         (
             "an orphaned record",
