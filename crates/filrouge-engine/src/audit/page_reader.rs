@@ -115,7 +115,8 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         }
     }
 
-    /// Reads one session in order of seq, after its refused links. Returns the next page's cursor; `None` if this is the last page.
+    /// Reads one session in order of seq, after its refused links. Returns the next page's cursor; `None` if this is the
+    /// last page.
     fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
         let cursor = self.query.cursor.as_ref();
         let position = cursor.map(AuditCursor::to_session_position).transpose()?;

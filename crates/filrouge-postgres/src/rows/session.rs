@@ -326,14 +326,13 @@ pub(super) fn list(
     let title = title.as_deref().map(str::as_bytes);
     let mut conditions = Conditions::default();
     conditions.add("s.tenant_id = ?", Type::TEXT, &tenant);
-    let (heads, order) = match filter.order {
-        SessionSort::Created => ("", ("s.created_at", "s.pk")),
-        SessionSort::Updated => (
-            " JOIN filrouge.head h ON h.lane = $1 AND h.pk = s.pk",
-            ("h.updated_at", "h.pk"),
-        ),
+    let (heads, at, pk) = match filter.order {
+        SessionSort::Created => ("", "s.created_at", "s.pk"),
+        SessionSort::Updated => {
+            let heads = " JOIN filrouge.head h ON h.lane = $1 AND h.pk = s.pk";
+            (heads, "h.updated_at", "h.pk")
+        }
     };
-    let (at, pk) = order;
     let pk_param = conditions.bind(Type::INT8, &before_pk);
     let before_condition = format!("({at}, {pk}) < (?, {pk_param})");
     conditions.add(&before_condition, Type::INT8, &before_at);
