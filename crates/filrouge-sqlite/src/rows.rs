@@ -146,14 +146,10 @@ impl<'c> Rows<'c> {
 
     /// Executes a statement that returns no rows.
     fn execute<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
-        self.execute_counted(sql, params).map(drop)
-    }
-
-    /// As [`Self::execute`]; returns the number of changed rows.
-    fn execute_counted<P: Params>(&self, sql: &str, params: P) -> Result<usize, Failure> {
         self.prepare(sql)
             .and_then(|mut s| s.execute(params))
-            .map_err(failure)
+            .map_err(failure)?;
+        Ok(())
     }
 }
 
