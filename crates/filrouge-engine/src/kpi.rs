@@ -31,6 +31,7 @@ const WEEK: i64 = 7 * DAY;
 /// The period that a row of key figures covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = KpiPeriod)]
 pub enum Every {
     /// An ISO 8601 week: it begins on Monday, in UTC.
     Week,

@@ -21,6 +21,7 @@ const SESSIONS_PER_READ: usize = 50;
 /// The part of a session that a lineage shows. Metadata, which may be megabytes, is only in `GET …/sessions/{session_id}`, so
 /// that an answer with a thousand relatives stays small.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = RelatedSession)]
 pub struct Relative {
     /// Its id.
     pub session_id: SessionId,

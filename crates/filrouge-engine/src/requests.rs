@@ -28,7 +28,8 @@ pub struct CreateSession {
     pub metadata: Option<RawJson>,
 }
 
-/// Starts a turn; with `items` and `answer_neutral` it records a complete turn in one call.
+/// Starts a turn; with `items` and `answer_neutral` it records a complete turn in one call. At least one of the two
+/// questions is required.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct StartTurn {
@@ -144,7 +145,7 @@ pub struct FinalizeTurn {
 #[schema(as = TurnError)]
 pub struct ErrorBody {
     /// A code for the error.
-    #[schema(value_type = filrouge_types::schema::Word)]
+    #[schema(value_type = filrouge_types::schema::NonEmptyLabel)]
     pub code: Box<str>,
     /// A sentence about the error.
     pub message: Option<JsonText>,
@@ -187,7 +188,7 @@ pub struct CancelTurn {
 #[serde(deny_unknown_fields)]
 pub struct RedactTurn {
     /// The reason, 1 to 4096 bytes; stays in the ledger.
-    #[schema(value_type = filrouge_types::schema::Reason)]
+    #[schema(value_type = filrouge_types::schema::RedactionReason)]
     pub reason: Box<str>,
 }
 
@@ -254,7 +255,7 @@ pub struct RecordEvent {
     /// The caller's key; an event whose key already exists is not recorded again.
     pub key: EventKey,
     /// The kind of event, such as `call_started`.
-    #[schema(value_type = filrouge_types::schema::Word)]
+    #[schema(value_type = filrouge_types::schema::NonEmptyLabel)]
     pub kind: Box<str>,
     /// When it happened; by default now.
     pub at: Option<Timestamp>,

@@ -6,12 +6,14 @@
 
 mod finish;
 mod links;
+mod page;
 mod parameters;
 mod problems;
 mod responses;
 mod schemas;
 
 pub(crate) use finish::complete_document;
+pub(crate) use page::{STYLE, page};
 pub(crate) use parameters::{IfMatch, LastEventId};
 pub(crate) use responses::{
     CopyPageResponse, CreatedOrTaggedResponse, CreatedResponse, OrNoContent, PageOrStreamResponse,

@@ -1,7 +1,7 @@
 //! The routes of DESIGN §12; one file per group.
 
 use axum::Router;
-use axum::routing::post;
+use axum::routing::{get, post};
 use filrouge_http::Wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,7 +32,7 @@ mod turns;
 
 pub(crate) use health::readiness;
 
-/// Returns all native routes except `/mcp`, with their OpenAPI description. A route without an annotation cannot be
+/// Returns all native routes except `/mcp` and `/docs`, with their OpenAPI description. A route without an annotation cannot be
 /// added.
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()
@@ -82,12 +82,14 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::get_open_api))
 }
 
-/// Returns the native routes over `app`, including `/mcp`, as a wire.
+/// Returns all native routes over `app` as a wire.
 pub(crate) fn wire(app: App) -> Wire {
-    let routes = Router::from(api()).route(mcp::PATH, post(mcp::handle));
+    let routes = Router::from(api())
+        .route(mcp::PATH, post(mcp::handle))
+        .route(openapi::PAGE_PATH, get(openapi::get_page));
     Wire {
         routes: routes.with_state(app),
-        public: &["/healthz", "/readyz", "/openapi.json"],
+        public: &["/healthz", "/readyz", "/openapi.json", openapi::PAGE_PATH],
         unbounded: &[stream::PATH],
         failure_format: None,
     }

@@ -93,9 +93,9 @@ schemas! {
     .examples(["final"])
     .build(),
     Label: label("A label, at most 4096 bytes without NUL.", NO_NUL).build(),
-    Word: label("A word, 1 to 4096 bytes without NUL.", NO_NUL).min_length(Some(1)).build(),
-    Holder: bounded("The name of a session's holder, unique to it.", 256).examples(["webhook-7f3a"]).build(),
-    Reason: label("Why, 1 to 4096 bytes; stays in the ledger.", r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
+    NonEmptyLabel: label("A word, 1 to 4096 bytes without NUL.", NO_NUL).min_length(Some(1)).build(),
+    LeaseHolder: bounded("The name of a session's holder, unique to it.", 256).examples(["webhook-7f3a"]).build(),
+    RedactionReason: label("Why, 1 to 4096 bytes; stays in the ledger.", r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
         .min_length(Some(1))
         .build(),
     Part: ObjectBuilder::new()
@@ -118,15 +118,15 @@ pub struct Label;
 
 /// The schema of a label that is not empty.
 #[derive(Debug)]
-pub struct Word;
+pub struct NonEmptyLabel;
 
 /// The schema of the name of a lease holder.
 #[derive(Debug)]
-pub struct Holder;
+pub struct LeaseHolder;
 
 /// The schema of a reason: a text that does not consist of white space alone.
 #[derive(Debug)]
-pub struct Reason;
+pub struct RedactionReason;
 
 /// The schema of a part, a piece of an item's content.
 #[derive(Debug)]

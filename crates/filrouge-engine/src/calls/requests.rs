@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct AcquireLease {
     /// The holder: a unique name, such as one generated for each webhook.
-    #[schema(value_type = filrouge_types::schema::Holder)]
+    #[schema(value_type = filrouge_types::schema::LeaseHolder)]
     pub holder: Box<str>,
     /// Duration of the lease in milliseconds; the server's limit is a setting.
     #[schema(minimum = 1, maximum = 600_000)]
@@ -23,7 +23,7 @@ pub struct AcquireLease {
 #[serde(deny_unknown_fields)]
 pub struct RenewLease {
     /// The holder.
-    #[schema(value_type = filrouge_types::schema::Holder)]
+    #[schema(value_type = filrouge_types::schema::LeaseHolder)]
     pub holder: Box<str>,
     /// The fence of the lease; the header `Filrouge-Fence` may name it instead.
     pub fence: Option<u64>,
@@ -37,7 +37,7 @@ pub struct RenewLease {
 #[serde(deny_unknown_fields)]
 pub struct ResumeSession {
     /// The holder: a unique name, such as one generated for each webhook.
-    #[schema(value_type = filrouge_types::schema::Holder)]
+    #[schema(value_type = filrouge_types::schema::LeaseHolder)]
     pub holder: Box<str>,
     /// Duration of the lease in milliseconds; the server's limit is a setting.
     #[schema(minimum = 1, maximum = 600_000)]

@@ -56,6 +56,7 @@ pub struct KeyFigures {
 
 /// The number of events of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = EventCount)]
 pub struct KindCount {
     /// The kind, as recorded.
     #[schema(value_type = String, example = "call_started")]

@@ -28,6 +28,7 @@ pub(crate) fn complete_document(mut api: OpenApi) -> Value {
         "title": "filrouge",
         "version": env!("CARGO_PKG_VERSION"),
         "description": include_str!("description.md"),
+        "contact": {"name": "The maintainers of filrouge"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     });
     document["servers"] = json!([{"url": "/", "description": "This server."}]);

@@ -74,7 +74,8 @@ pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<E
     let mut codes = Vec::new();
     // Two operations are exceptions: `startTurn` creates a missing session, and the body of `recordStream` is not JSON.
     rules! { codes:
-        is_public && id != "getHealth" => BadRequest Forbidden RequestTimeout Internal Overloaded;
+        is_public => BadRequest;
+        is_public && id != "getHealth" => Forbidden RequestTimeout Internal Overloaded;
         !is_public => BadRequest Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
         is_stored => IntegrityError KeyMissing StoreUnavailable;
         has_body && id != "recordStream" => PayloadTooLarge UnsupportedMediaType LimitExceeded;
@@ -111,18 +112,19 @@ pub(super) fn add_problem_responses(
         let name_parts = codes.iter().flat_map(|code| [".", code.as_str()]);
         let name = name_parts.fold(status.to_string(), |name, part| name + part);
         responses[status.to_string()] = reference("responses", &name);
-        let new_response = || problem_response(status, &codes);
+        let new_response = || problem_response(&codes);
         shared.entry(name).or_insert_with(new_response);
     }
 }
 
-fn problem_response(status: u16, codes: &[ErrorCode]) -> Value {
+/// The extension that lists the codes of an error response.
+pub(super) const CODES: &str = "x-filrouge-codes";
+
+fn problem_response(codes: &[ErrorCode]) -> Value {
     let titles: Vec<&str> = codes.iter().map(|code| code.title()).collect();
     let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
-    let schema = json!({"allOf": [
-        {"$ref": "#/components/schemas/Problem"},
-        {"properties": {"status": {"const": status}, "code": {"enum": names}}},
-    ]});
+    // Nothing else than the type: generators of clients drop a response that narrows it.
+    let schema = reference("schemas", "Problem");
     let example = codes.first().map(|code| example_of(*code));
     let mut headers = Map::new();
     headers.insert(
@@ -147,6 +149,7 @@ fn problem_response(status: u16, codes: &[ErrorCode]) -> Value {
         "description": titles.join("; "),
         "headers": headers,
         "content": {"application/problem+json": {"schema": schema, "example": example}},
+        (CODES): names,
     })
 }
 

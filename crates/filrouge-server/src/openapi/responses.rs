@@ -34,7 +34,7 @@ responses! {
     /// 200 with a page of `T`, which may come from the hot store's copy.
     CopyPageResponse: "200" with_source(page_of::<T>());
     /// 200 with a page of `T`, or with a stream of new items.
-    PageOrStreamResponse: "200" page_of::<T>().content("text/event-stream", text_content(EVENTS));
+    PageOrStreamResponse: "200" page_of::<T>().content("text/event-stream", events_content());
     /// 200 with a page of `T`, or with all rows as lines or as a table.
     PageOrTableResponse: "200" page_of::<T>().content("application/x-ndjson", text_content(LINES)).content("text/csv", text_content(TABLE));
     /// 200 with what was written.
@@ -125,6 +125,17 @@ fn with_source(response: ResponseBuilder) -> ResponseBuilder {
     response
         .header("Filrouge-Source", header(source, "string"))
         .header("Filrouge-As-Of-Seq", header(seq, "integer"))
+}
+
+/// The schema names those of the events' data, which a stream cannot have as its own.
+fn events_content() -> Content {
+    let data = ["Item", "DraftEvent"].map(|name| json!(Ref::from_schema_name(name)));
+    let schema = json!({
+        "type": "string",
+        "description": EVENTS,
+        "contentSchema": {"oneOf": data},
+    });
+    ContentBuilder::new().schema(Some(literal(schema))).build()
 }
 
 fn text_content(description: &str) -> Content {

@@ -6,9 +6,7 @@ use serde_json::Value;
 
 use super::complete_document;
 use super::links::linked_operations;
-
-/// The pointer to a problem response's codes.
-const CODES: &str = "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
+use super::problems::CODES;
 
 fn document() -> Value {
     complete_document(crate::routes::api().into_openapi())
@@ -87,6 +85,11 @@ fn operations_are_described_once_and_with_examples() {
         assert!(
             summary.is_some_and(|summary| summary.ends_with('.')),
             "{id} has no summary that ends with a full stop"
+        );
+        let description = operation["description"].as_str();
+        assert!(
+            description.is_some_and(|description| description.ends_with('.')),
+            "{id} has no description that ends with a full stop"
         );
         assert!(operation["tags"][0].is_string(), "{id} has no tag");
         let body = operation["requestBody"]["content"].as_object();
@@ -224,9 +227,7 @@ fn every_error_code_is_documented() {
     let document = document();
     for (_, operation) in operations(&document) {
         for response in operation["responses"].as_object().unwrap().values() {
-            let codes = resolved(&document, response)
-                .pointer(CODES)
-                .and_then(Value::as_array);
+            let codes = resolved(&document, response)[CODES].as_array();
             documented.extend(codes.into_iter().flatten().filter_map(Value::as_str));
         }
     }

@@ -39,6 +39,8 @@ pub(super) async fn take_lease(
 }
 
 /// Renews a lease from now on, under its present fence.
+///
+/// The request names the holder and the fence. A lease that has expired is taken again instead.
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/lease",
@@ -54,6 +56,8 @@ pub(super) async fn renew_lease(
 }
 
 /// Returns the newest fence, and the session's present holder, if any.
+///
+/// Reading a lease changes nothing: its holder keeps the session.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/lease",
@@ -73,7 +77,7 @@ pub(super) async fn get_lease(
 pub(super) struct ReleaseQuery {
     /// The session's holder.
     #[serde(deserialize_with = "non_empty_holder")]
-    #[param(value_type = filrouge_types::schema::Holder, inline)]
+    #[param(value_type = filrouge_types::schema::LeaseHolder, inline)]
     holder: Box<str>,
     /// The fence of its lease; `Filrouge-Fence` is an alternative.
     fence: Option<u64>,
@@ -162,6 +166,8 @@ impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
 }
 
 /// Lists a session's checkpoints, newest first.
+///
+/// Each row says whether its checkpoint can be read, and if not, why.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/checkpoints",
@@ -195,6 +201,8 @@ pub(super) async fn list_checkpoints(
 }
 
 /// Returns the newest checkpoint that can be read.
+///
+/// A newer checkpoint that was changed is skipped; `verify` shows it.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/checkpoints/latest",

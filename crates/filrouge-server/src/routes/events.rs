@@ -29,6 +29,8 @@ pub(super) async fn record_event(
 }
 
 /// Lists a session's events in the order in which they were recorded.
+///
+/// Events are counted for key figures; they are not part of the conversation.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/events",

@@ -48,6 +48,8 @@ pub(super) struct ExportQuery {
 }
 
 /// Exports a conversation as a document.
+///
+/// JSON is a signed bundle, which anybody can verify offline; Markdown and HTML are for people.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/export",

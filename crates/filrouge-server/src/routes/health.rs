@@ -49,6 +49,8 @@ pub(super) struct Alive {
 }
 
 /// Responds as long as the server is alive.
+///
+/// The response depends neither on the store nor on credentials.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -102,6 +104,7 @@ impl Ready {
 
 /// Writes of live calls that wait for the store.
 #[derive(Default, Serialize, ToSchema)]
+#[schema(as = SpoolState)]
 struct SpoolStanding {
     /// Their number.
     entries: u64,
@@ -135,6 +138,8 @@ impl From<SpoolView> for SpoolStanding {
 }
 
 /// Reports whether the server can serve requests; a degraded server reports why and still responds with 200.
+///
+/// Each member but `status` says why a part of the server does not work as it should, or is `null`.
 #[utoipa::path(
     get,
     path = "/readyz",

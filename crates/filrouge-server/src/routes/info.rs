@@ -63,6 +63,7 @@ struct HotBounds {
 
 /// Upper bounds of requests.
 #[derive(Serialize, ToSchema)]
+#[schema(as = RequestLimits)]
 struct Bounds {
     /// Bytes of a body.
     body_bytes: u64,
@@ -85,6 +86,8 @@ struct Bounds {
 }
 
 /// Describes this server and its limits.
+///
+/// A client needs no other call to know which formats and sizes this server accepts.
 #[utoipa::path(
     get,
     path = "/api/v1/info",

@@ -19,6 +19,9 @@ use filrouge_http::response::{RouteResult, created, page};
 use filrouge_http::{Load, log_load};
 
 /// Appends items to an open turn, or errors and notes to a closed one: all or none.
+///
+/// An item with an `item_id` that is recorded already is not recorded again. With `expected_seq`, the items are
+/// appended only if the session's newest seq is equal.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/items",

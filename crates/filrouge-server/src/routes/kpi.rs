@@ -102,6 +102,8 @@ fn check_tenant(caller: &Caller, tenant: PathTenant) -> Result<(), Problem> {
 }
 
 /// Reports the state of the tenant's live calls: key figures of the last seven days, and the latest events.
+///
+/// The figures are computed for each request, by the definitions of `getKeyFigures`.
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/technical-status",

@@ -13,6 +13,8 @@ use filrouge_http::response::{RouteResult, text};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Returns counters and gauges in the OpenMetrics format.
+///
+/// The counters of this process begin at 0 when it starts.
 #[utoipa::path(
     get,
     path = "/metrics",

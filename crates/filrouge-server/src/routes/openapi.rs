@@ -1,21 +1,48 @@
-//! `/openapi.json`.
+//! `/openapi.json`, and `/docs`, the same as a page.
 
 use std::sync::LazyLock;
 
 use axum::body::Bytes;
-use axum::http::header;
+use axum::http::{HeaderName, header};
 use axum::response::IntoResponse;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use crate::openapi::complete_document;
+use crate::openapi::{STYLE, complete_document, page};
 use filrouge_http::extract::{NoParameters, Query};
 use filrouge_http::response::{RouteResult, text};
 
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    let document = complete_document(super::api().into_openapi());
-    format!("{document:#}\n").into()
+/// The path of the page.
+pub(super) const PAGE_PATH: &str = "/docs";
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| complete_document(super::api().into_openapi()));
+
+static JSON: LazyLock<Bytes> = LazyLock::new(|| format!("{:#}\n", *DOCUMENT).into());
+
+static PAGE: LazyLock<Bytes> = LazyLock::new(|| page(&DOCUMENT).into());
+
+/// The policy of the page: it loads nothing, and has only its own style.
+static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let hash = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
 });
 
+const CACHE_POLICY: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "public, max-age=3600")];
+
+/// Returns the document as a page.
+pub(super) async fn get_page(_: Query<NoParameters>) -> RouteResult {
+    let policy = [(header::CONTENT_SECURITY_POLICY, PAGE_POLICY.as_str())];
+    let page = text("text/html; charset=utf-8", PAGE.clone());
+    Ok((CACHE_POLICY, policy, page).into_response())
+}
+
 /// Returns this document.
+///
+/// It describes this version of the server. `/docs` shows it as a page.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -29,7 +56,6 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     )
 )]
 pub(super) async fn get_open_api(_: Query<NoParameters>) -> RouteResult {
-    let cache_policy = [(header::CACHE_CONTROL, "public, max-age=3600")];
-    let document = text("application/json", DOCUMENT.clone());
-    Ok((cache_policy, document).into_response())
+    let document = text("application/json", JSON.clone());
+    Ok((CACHE_POLICY, document).into_response())
 }

@@ -83,7 +83,7 @@ pub(super) struct SearchQuery {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SearchPage {
     /// The sessions.
-    data: Vec<SessionFound>,
+    data: Vec<SearchHit>,
     /// Continues after this page; `null` on the last.
     next_cursor: Option<String>,
     /// The number of matching sessions on all pages.
@@ -100,7 +100,7 @@ pub(crate) struct SearchPage {
 
 /// A matching session.
 #[derive(Serialize, ToSchema)]
-struct SessionFound {
+struct SearchHit {
     /// The session.
     session_id: String,
     /// Its title.
@@ -116,12 +116,12 @@ struct SessionFound {
     /// Whether `matches` was counted; otherwise it is an estimate.
     exact: bool,
     /// The first matches.
-    excerpts: Vec<PlaceFound>,
+    excerpts: Vec<SearchExcerpt>,
 }
 
 /// A match.
 #[derive(Serialize, ToSchema)]
-struct PlaceFound {
+struct SearchExcerpt {
     /// `session_id:seq`; for a title, the session's id.
     place: String,
     /// The item; `null` for a title.
@@ -236,9 +236,9 @@ fn to_page(results: Results) -> SearchPage {
     }
 }
 
-fn to_session(hit: Hit) -> SessionFound {
+fn to_session(hit: Hit) -> SearchHit {
     let header = hit.session;
-    SessionFound {
+    SearchHit {
         excerpts: hit
             .excerpts
             .into_iter()
@@ -254,8 +254,8 @@ fn to_session(hit: Hit) -> SessionFound {
     }
 }
 
-fn to_excerpt(session: &str, excerpt: Excerpt) -> PlaceFound {
-    PlaceFound {
+fn to_excerpt(session: &str, excerpt: Excerpt) -> SearchExcerpt {
+    SearchExcerpt {
         place: excerpt
             .seq
             .map_or_else(|| session.to_owned(), |seq| format!("{session}:{seq}")),

@@ -137,6 +137,8 @@ pub(super) async fn list_sessions(
 }
 
 /// Returns a session.
+///
+/// Its turns and items are lists of their own. The `ETag` is for a later patch.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}",
@@ -162,6 +164,8 @@ struct Verified<'a> {
 }
 
 /// Verifies that a session is exactly as it was written.
+///
+/// Every record is compared with its authentication code and its link, and with the commit log.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/verify",

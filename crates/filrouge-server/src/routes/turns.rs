@@ -153,6 +153,8 @@ pub(super) struct TurnQuery {
 }
 
 /// Returns a turn.
+///
+/// Its items are a list of their own.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}",
@@ -213,6 +215,8 @@ async fn flush_recording(app: &App, access: &TurnAccess<may::Write>) {
 }
 
 /// Ends a turn with an error, after what was shown so far.
+///
+/// What was shown stays, as `partial` and `error` items. Repeating the request changes nothing.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/fail",
@@ -230,6 +234,8 @@ pub(super) async fn fail_turn(
 }
 
 /// Ends a turn at the user's request, after what was shown so far.
+///
+/// What was shown stays, as `partial` and `cancelled` items. Repeating the request changes nothing.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/cancel",
@@ -247,6 +253,8 @@ pub(super) async fn cancel_turn(
 }
 
 /// Erases the contents of a turn; the record that it existed, and who redacted it, stays.
+///
+/// This cannot be undone. The receipt says what was erased in each store.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/redact",
@@ -263,6 +271,9 @@ pub(super) async fn redact_turn(
 }
 
 /// Replaces a closed turn by a corrected one; the old one is not edited.
+///
+/// The new turn has the key `request_id`, so that a retry changes nothing. Lists show the new turn in the place of the
+/// old one.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/replace",

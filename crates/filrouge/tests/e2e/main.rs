@@ -36,6 +36,7 @@ mod doctor_session;
 mod elements;
 mod ephemeral;
 mod erase;
+mod generated_clients;
 mod host;
 mod hostile;
 #[path = "../../../filrouge-document/tests/document/hostile.rs"]
@@ -76,6 +77,7 @@ mod metrics;
 mod migrate;
 mod models;
 mod named_session;
+mod node;
 mod not_tested;
 mod open_streams;
 mod openai;

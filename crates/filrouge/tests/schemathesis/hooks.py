@@ -1,4 +1,4 @@
-"""Hooks of schemathesis: adjusts requests, accepts legitimate refusals of valid requests, and adds one check.
+"""Hooks of schemathesis: adjusts requests, accepts legitimate refusals of valid requests, and adds checks.
 
 README.md explains the reasons.
 """
@@ -167,6 +167,13 @@ def waits_without_on_busy(case):
     return query.get("wait") is not None and query.get("on_busy") != "wait"
 
 
+def asks_nothing(case):
+    """Returns whether the case starts or replaces a turn without a question."""
+    body = case.body if isinstance(case.body, dict) else {}
+    questions = [body.get(name) for name in ("question_neutral", "question_translated")]
+    return case.path.endswith(("/turns", "/replace")) and questions == [None, None]
+
+
 def is_invalid_search(case, response):
     """Returns whether a search has two parameters, an invented cursor, or an empty or malformed query."""
     query = case.query or {}
@@ -182,6 +189,8 @@ def legitimate_refusal(case, response):
     code = error_code(response)
     if code == "invalid" and is_invalid_search(case, response):
         return "OpenAPI cannot express the query language, nor that parameters exclude each other"
+    if code == "invalid" and asks_nothing(case):
+        return "that one of two members is required is said in words, for generators of clients"
     if code == "answer_missing":
         return "whether the turn has an answer to promote is not in the request"
     if code == "session_erased":
@@ -235,6 +244,20 @@ def filter_failure(context, failure, case, response):
             return False  # HTTP allows additional headers
         return not only_format_is_negated(case, failure.message)
     return True
+
+
+# Codes of errors -----------------------------------------------------------------------------------------------------
+
+
+@schemathesis.check
+def error_codes_are_documented(ctx, response, case):
+    """Checks that the document lists the code of an error for its operation and status."""
+    documented = case.operation.definition.raw["responses"].get(str(response.status_code), {}).get("$ref")
+    if response.status_code < 400 or documented is None:
+        return
+    shared = case.operation.schema.raw_schema["components"]["responses"]
+    codes = shared[documented.rsplit("/", 1)[1]]["x-filrouge-codes"]
+    assert error_code(response) in codes, f"{error_code(response)} is not one of {codes}"
 
 
 # Foreign ids look absent ---------------------------------------------------------------------------------------------

