@@ -114,7 +114,10 @@ impl Tool for SearchSessions {
         };
         let limit = or_default(row_limit("limit", arguments.limit)?, SESSIONS);
         let bytes = page_chars(arguments.max_chars)?.unwrap_or(ANSWER_BYTES);
-        let mut results = fit(1..=limit, bytes, |limit| search(call, &request, limit))?;
+        let without_own = own.is_some();
+        let mut results = fit(1..=limit, bytes, |limit| {
+            search(call, &request, limit, without_own)
+        })?;
         if let Some(own) = own.filter(|_| request.cursor.is_none()) {
             let own = quoted_if_needed(&own);
             results.notices.push(format!(
@@ -132,16 +135,22 @@ fn or_default(requested: usize, default: usize) -> usize {
     if requested == 0 { default } else { requested }
 }
 
-/// Returns the first `limit` hits after the cursor. If the caller's own session has become known since the first page,
-/// it is not left out of this page, because it was not left out of the first.
-fn search(call: &Call<'_>, request: &SearchRequest, limit: usize) -> Result<Results, Refusal> {
+/// Returns the first `limit` hits after the cursor. `without_own`: the request excludes the caller's own session, which
+/// it does not name. If that session has become known since the first page, it is not left out of this page, because it
+/// was not left out of the first.
+fn search(
+    call: &Call<'_>,
+    request: &SearchRequest,
+    limit: usize,
+    without_own: bool,
+) -> Result<Results, Refusal> {
     let stopped = || call.stopped.load(Ordering::Relaxed);
     let request = SearchRequest {
         limit,
         ..request.clone()
     };
     match call.searcher.search(&request, &stopped) {
-        Err(LibraryError::Invalid(_)) if request.cursor.is_some() => {
+        Err(LibraryError::Invalid(_)) if without_own && request.cursor.is_some() => {
             let request = SearchRequest {
                 exclude_session: None,
                 ..request
