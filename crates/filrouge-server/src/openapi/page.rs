@@ -207,7 +207,7 @@ fn kind(schema: &Value) -> Markup {
         }
         @for (n, word) in words.into_iter().flatten().enumerate() {
             @if n > 0 { ", " } @else { ": " }
-            code { (word) }
+            code { (text(word)) }
         }
     }
 }

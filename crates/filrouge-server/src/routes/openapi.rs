@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use axum::body::Bytes;
-use axum::http::{HeaderName, header};
+use axum::http::header;
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -31,13 +31,17 @@ static PAGE_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-const CACHE_POLICY: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "public, max-age=3600")];
+/// Lets clients cache a response for an hour.
+fn cached(response: impl IntoResponse) -> RouteResult {
+    let cache_policy = [(header::CACHE_CONTROL, "public, max-age=3600")];
+    Ok((cache_policy, response).into_response())
+}
 
 /// Returns the document as a page.
 pub(super) async fn get_page(_: Query<NoParameters>) -> RouteResult {
     let policy = [(header::CONTENT_SECURITY_POLICY, PAGE_POLICY.as_str())];
     let page = text("text/html; charset=utf-8", PAGE.clone());
-    Ok((CACHE_POLICY, policy, page).into_response())
+    cached((policy, page))
 }
 
 /// Returns this document.
@@ -56,6 +60,5 @@ pub(super) async fn get_page(_: Query<NoParameters>) -> RouteResult {
     )
 )]
 pub(super) async fn get_open_api(_: Query<NoParameters>) -> RouteResult {
-    let document = text("application/json", JSON.clone());
-    Ok((CACHE_POLICY, document).into_response())
+    cached(text("application/json", JSON.clone()))
 }
