@@ -64,12 +64,7 @@ impl Shaper {
                 if speaker == Speaker::User {
                     self.drop_thoughts(steps, "reasoning_alone");
                 }
-                let reasoning = if speaker == Speaker::Assistant {
-                    std::mem::take(&mut steps.thoughts)
-                } else {
-                    Vec::new()
-                };
-                push_message(&mut steps.blocks, seq, speaker, reasoning, content);
+                steps.push_message(seq, speaker, content);
             }
             Piece::Call(call) => {
                 let call = *call;
@@ -106,27 +101,25 @@ impl Steps {
         }
         (self.same_step, self.led_to_duplicate) = (true, false);
     }
-}
 
-fn push_message(
-    blocks: &mut Vec<Block>,
-    seq: u64,
-    speaker: Speaker,
-    thoughts: Vec<(usize, Reasoning)>,
-    content: Content,
-) {
-    if let Some(Block::Message(last)) = blocks.last_mut()
-        && last.seq == Some(seq)
-        && last.speaker == speaker
-        && thoughts.is_empty()
-    {
-        last.contents.push(content);
-        return;
+    fn push_message(&mut self, seq: u64, speaker: Speaker, content: Content) {
+        let thoughts = match speaker {
+            Speaker::Assistant => std::mem::take(&mut self.thoughts),
+            _ => Vec::new(),
+        };
+        if let Some(Block::Message(last)) = self.blocks.last_mut()
+            && last.seq == Some(seq)
+            && last.speaker == speaker
+            && thoughts.is_empty()
+        {
+            last.contents.push(content);
+            return;
+        }
+        self.blocks.push(Block::Message(Message {
+            seq: Some(seq),
+            speaker,
+            reasoning: thoughts.into_iter().map(|(_, t)| t).collect(),
+            contents: vec![content],
+        }));
     }
-    blocks.push(Block::Message(Message {
-        seq: Some(seq),
-        speaker,
-        reasoning: thoughts.into_iter().map(|(_, t)| t).collect(),
-        contents: vec![content],
-    }));
 }

@@ -52,11 +52,20 @@ pub(super) fn put<T: Tx>(
         state: put.state.clone(),
         created_at: w.ctx.now,
     };
-    let seqs = stored_seqs(w, &session)?;
+    let mut seqs = stored_seqs(w, &session)?;
     check_is_kept(&seqs, seq, put.keep)?;
     let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
     w.tx.put_checkpoint(session.pk, &row)?;
-    delete_surplus(w, &mut session, (seqs, seq), put.keep)?;
+    if let Err(index) = seqs.binary_search(&seq) {
+        seqs.insert(index, seq);
+    }
+    // The newest are kept, the others deleted.
+    let keep = usize::try_from(put.keep.max(1)).unwrap_or(usize::MAX);
+    let surplus = seqs.len().saturating_sub(keep);
+    for seq in seqs.drain(..surplus) {
+        w.tx.delete_checkpoint(session.pk, seq)?;
+    }
+    session.head.checkpoints = session.head.checkpoints.with_seqs(&seqs);
     if session.head.checkpoints.newest == seq {
         set_state(w, &mut session, put)?;
     }
@@ -113,26 +122,6 @@ fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
     let detail = format!("the session keeps {newer} checkpoints that are newer than seq {seq}");
     Err(Failure::new(ErrorCode::Invalid, detail)
         .with_hint("it would not be kept: write one that covers newer items"))
-}
-
-/// Keeps the `keep` newest of the stored checkpoints (`seqs`) and the new one (`new_seq`). Deletes the others, and
-/// names the kept ones in the head.
-fn delete_surplus<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    session: &mut VerifiedSession,
-    (mut seqs, new_seq): (Vec<u64>, u64),
-    keep: u64,
-) -> Result<(), Failure> {
-    if let Err(index) = seqs.binary_search(&new_seq) {
-        seqs.insert(index, new_seq);
-    }
-    let keep = usize::try_from(keep.max(1)).unwrap_or(usize::MAX);
-    let surplus = seqs.len().saturating_sub(keep);
-    for seq in seqs.drain(..surplus) {
-        w.tx.delete_checkpoint(session.pk, seq)?;
-    }
-    session.head.checkpoints = session.head.checkpoints.with_seqs(&seqs);
-    Ok(())
 }
 
 /// Sets the session's state to the checkpoint's label, if it has one.

@@ -58,7 +58,14 @@ pub(super) fn apply<T: Tx>(
     };
     if let Some(session) = &existing {
         check_newest_turn(w, session)?;
-        check_new_ids(w, session, &start.batch)?;
+        for id in start.batch.items().filter_map(|i| i.item_id.as_ref()) {
+            if let Some(seq) = w.tx.item_seq(session.pk, id)? {
+                let id = id.as_str();
+                let detail =
+                    format!("item_id {id:?} is used by the item at seq {seq} of this session");
+                return Err(Failure::new(ErrorCode::IdempotencyMismatch, detail));
+            }
+        }
         check_tail(w, session, start.batch.count())?;
     }
     let is_created = existing.is_none();
@@ -175,26 +182,6 @@ fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Fail
     Ok(())
 }
 
-/// Refuses an item id that another item of the session already has.
-fn check_new_ids<T: Tx>(
-    w: &ActiveWrite<'_, T>,
-    session: &VerifiedSession,
-    batch: &Batch,
-) -> Result<(), Failure> {
-    for id in batch.items().filter_map(|i| i.item_id.as_ref()) {
-        if let Some(seq) = w.tx.item_seq(session.pk, id)? {
-            return Err(Failure::new(
-                ErrorCode::IdempotencyMismatch,
-                format!(
-                    "item_id {:?} is used by the item at seq {seq} of this session",
-                    id.as_str()
-                ),
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Handles a request whose id has already started the turn `row`. Returns this turn, even if the body differs, and
 /// reopens it if it was interrupted (P2, DESIGN §4). Refuses a replacement with a different body.
 fn replay<T: Tx>(
@@ -218,7 +205,8 @@ fn replay<T: Tx>(
             ),
         ));
     }
-    let (turn, written) = if should_reopen(w, &session, &row, start)? {
+    let may_reopen = row.status == TurnStatus::Interrupted && row.redacted_by == 0 && start.reopen;
+    let (turn, written) = if may_reopen && w.snapshot().next_version(&session, &row)?.is_none() {
         lease::check_and_release(w, &mut session)?;
         check_open_turns(start, &session)?;
         reopen(w, session, row)?
@@ -233,19 +221,6 @@ fn replay<T: Tx>(
         ..turn
     };
     Ok(Outcome::Turn(Box::new(turn), written))
-}
-
-/// Whether to reopen a turn: the turn is interrupted, was neither redacted nor replaced, and the caller allows it.
-fn should_reopen<T: Tx>(
-    w: &ActiveWrite<'_, T>,
-    session: &VerifiedSession,
-    row: &TurnRow,
-    start: &Start,
-) -> Result<bool, Failure> {
-    if row.status != TurnStatus::Interrupted || row.redacted_by != 0 || !start.reopen {
-        return Ok(false);
-    }
-    Ok(w.snapshot().next_version(session, row)?.is_none())
 }
 
 /// Opens an interrupted turn again, and adds an item that records this.

@@ -151,30 +151,19 @@ pub(super) fn read_commits<V: View + ?Sized>(
             break;
         }
         for row in rows {
-            check_chain(&row, previous.as_ref(), view.lanes(), keyring)?;
+            // A commit whose key is missing cannot be checked, and passes.
+            if row.follows(previous.as_ref(), keyring) == Some(false) {
+                let lane = in_lane(view.lanes(), row.lane);
+                return Err(store_failure(format!(
+                    "the commit log is broken at commit {}{lane}",
+                    row.commit_no
+                )));
+            }
             each(&row)?;
             previous = Some(row);
         }
     }
     Ok(previous)
-}
-
-/// Fails if `row` does not continue the chain after `previous`. A commit whose key is missing cannot be checked, and
-/// passes.
-fn check_chain(
-    row: &LogRow,
-    previous: Option<&LogRow>,
-    lanes: Lanes,
-    keyring: &Keyring,
-) -> Result<(), Failure> {
-    match row.follows(previous, keyring) {
-        Some(false) => Err(store_failure(format!(
-            "the commit log is broken at commit {}{}",
-            row.commit_no,
-            in_lane(lanes, row.lane)
-        ))),
-        _ => Ok(()),
-    }
 }
 
 impl KnownHeads {
