@@ -121,16 +121,8 @@ impl ForeignDatabase {
         &self,
         mut run: impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
-        self.record_timeout(|| self.read_unrecorded(&mut run))
-    }
-
-    /// Runs `query`, and records whether a wait for a lock timed out. If so, later queries do not wait for
-    /// [`BUSY_PAUSE`].
-    fn record_timeout<T>(
-        &self,
-        query: impl FnOnce() -> Result<T, ForeignError>,
-    ) -> Result<T, ForeignError> {
-        let outcome = query();
+        let outcome = self.read_unrecorded(&mut run);
+        // After a wait for a lock has timed out, later queries do not wait for `BUSY_PAUSE`.
         let mut timed_out_at = lock(&self.timed_out_at);
         let is_busy = matches!(&outcome, Err(error) if error.kind == ForeignKind::Busy);
         let is_pause_over = timed_out_at.is_none_or(|at| at.elapsed() >= BUSY_PAUSE);

@@ -86,7 +86,21 @@ impl SqliteLedger {
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = FairSlots::new(SlotBounds::without_shares(readers.len()));
         let writes = match writer_parts {
-            Some(parts) => start_writer(parts, (&store_state, &presence), &options)?,
+            Some((conn, erasure, version)) => {
+                let writer = Writer {
+                    conn,
+                    erasure,
+                    checked_version: version,
+                    cache: RefCell::default(),
+                    store_state: store_state.clone(),
+                    keyring: options.keyring.clone(),
+                    entropy: options.entropy.clone(),
+                    presence: presence.clone(),
+                    clock: options.clock.clone(),
+                    busy_timeout: options.busy_timeout,
+                };
+                WriteQueue::start(options.entropy.clone(), |requests| writer.run(requests))?
+            }
             None => WriteQueue::refusing(),
         };
         start_change_checks(&store_state)?;
@@ -150,26 +164,6 @@ fn read_store_id(options: &Options) -> Result<String, Failure> {
     migrate::refuse_older(&conn)?;
     refuse_unfinished(&conn, &options.path)?;
     migrate::store_id(&conn)
-}
-
-fn start_writer(
-    (conn, erasure, version): WriterParts,
-    (store_state, presence): (&Arc<StoreState>, &Arc<Presence>),
-    options: &Options,
-) -> Result<WriteQueue, Failure> {
-    let writer = Writer {
-        conn,
-        erasure,
-        checked_version: version,
-        cache: RefCell::default(),
-        store_state: store_state.clone(),
-        keyring: options.keyring.clone(),
-        entropy: options.entropy.clone(),
-        presence: presence.clone(),
-        clock: options.clock.clone(),
-        busy_timeout: options.busy_timeout,
-    };
-    WriteQueue::start(options.entropy.clone(), |requests| writer.run(requests))
 }
 
 /// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while

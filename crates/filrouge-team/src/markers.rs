@@ -26,8 +26,6 @@ mod mention;
 mod scan;
 mod visible;
 
-use std::ops::Range;
-
 use crate::message::{Addressee, Intent, MessageId, Routing};
 use crate::team::{Member, Team, comparison_key};
 use scan::{Keyword, Scanner, Token};
@@ -158,7 +156,17 @@ impl MarkerReader {
         }
         let (content, code) = self.visible.finish();
         if !has_names {
-            add_mentioned(&mut parsed, &content, &code, team, speaker);
+            for (written, member) in mention::mentions(&content, &code, team) {
+                match member {
+                    Some(member) if &*member.id == speaker => {}
+                    Some(member) => add_addressee(&mut parsed, written, None, Some(member)),
+                    None if parsed
+                        .unknown_mentions
+                        .iter()
+                        .any(|name| &**name == written) => {}
+                    None => parsed.unknown_mentions.push(written.into()),
+                }
+            }
         }
         parsed.content = content.into();
         (remaining_text, parsed)
@@ -212,27 +220,6 @@ fn add_dropped(parsed: &mut ParsedText, body: &str, team: &Team) {
         match &mut parsed.dropped {
             Some(Dropped::Members(existing)) => existing.extend(ids),
             other => *other = Some(Dropped::Members(ids.collect())),
-        }
-    }
-}
-
-/// Adds the members that the content mentions, except its speaker, and the mentioned names that no member has.
-fn add_mentioned(
-    parsed: &mut ParsedText,
-    content: &str,
-    code: &[Range<usize>],
-    team: &Team,
-    speaker: &str,
-) {
-    for (written, member) in mention::mentions(content, code, team) {
-        match member {
-            Some(member) if &*member.id == speaker => {}
-            Some(member) => add_addressee(parsed, written, None, Some(member)),
-            None if parsed
-                .unknown_mentions
-                .iter()
-                .any(|name| &**name == written) => {}
-            None => parsed.unknown_mentions.push(written.into()),
         }
     }
 }

@@ -7,7 +7,7 @@ use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatu
 
 use crate::ledger::item::{self, ParsedItem};
 use crate::ledger::open::{check_team, checkpoint_state, created_at, parse_session_id};
-use crate::ledger::read::{ReadConversation, read_conversation};
+use crate::ledger::read::read_conversation;
 use crate::ledger::{has_holder_exited, holder_label};
 use crate::message::Message;
 
@@ -146,7 +146,12 @@ pub(crate) async fn summarize(
     };
     let (after, checkpoint_count) = checkpointed.unwrap_or((0, 0));
     let mut tail = read_conversation(engine, caller, id, after).await?;
-    add_unfinished(engine, caller, id, &mut tail).await?;
+    // Drafts count too: the next process that opens the session restores them as messages.
+    for draft in engine.streams.unfinished(caller, id).await? {
+        if let Some(message) = item::read_draft(draft.description.as_ref(), &draft.text) {
+            tail.add_message(message, true);
+        }
+    }
     let first = match after {
         0 => tail.messages.first().map(first_words),
         _ => first_message_words(engine, caller, id).await?,
@@ -184,21 +189,6 @@ async fn live_lease_holder(engine: &Engine, lease: &Lease) -> Option<LeaseHolder
         name: holder_label(holder).into(),
         expires_at: lease.expires_at,
     })
-}
-
-/// Adds unfinished messages, which are still drafts: the next process that opens the session restores them as messages.
-async fn add_unfinished(
-    engine: &Engine,
-    caller: &Caller,
-    id: &SessionId,
-    tail: &mut ReadConversation,
-) -> Result<(), Failure> {
-    for draft in engine.streams.unfinished(caller, id).await? {
-        if let Some(message) = item::read_draft(draft.description.as_ref(), &draft.text) {
-            tail.add_message(message, true);
-        }
-    }
-    Ok(())
 }
 
 /// The first words of the session's first message.

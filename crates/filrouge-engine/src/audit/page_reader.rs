@@ -165,7 +165,16 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
                 }
                 let lane = change.id.lane;
                 let added = self.add_change(&change, items.remove(&lane));
-                if let Some(item) = self.leave_out_damage(added)? {
+                let resume_at = match (added, &mut self.findings) {
+                    (Err(failure), Some(findings)) => {
+                        findings.add(failure)?;
+                        // The damaged items may contain newer calls with the ids of remembered ones.
+                        self.calls.clear();
+                        None
+                    }
+                    (added, _) => added?,
+                };
+                if let Some(item) = resume_at {
                     items.insert(lane, item);
                     return Ok(Some(AuditCursor { after, items }));
                 }
@@ -191,22 +200,6 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         match &mut self.findings {
             Some(findings) => snapshot.list_changes(scope, after, end, limit, findings),
             None => snapshot.changes(scope, after, end, limit),
-        }
-    }
-
-    /// If the items of a change are damaged, continues after the change, and adds its session to the findings.
-    fn leave_out_damage(
-        &mut self,
-        added: Result<Option<AuditPosition>, Failure>,
-    ) -> Result<Option<AuditPosition>, Failure> {
-        match (added, &mut self.findings) {
-            (Err(failure), Some(findings)) => {
-                findings.add(failure)?;
-                // The items that are left out may contain newer calls with the ids of remembered ones.
-                self.calls.clear();
-                Ok(None)
-            }
-            (added, _) => added,
         }
     }
 

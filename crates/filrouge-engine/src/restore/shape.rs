@@ -63,7 +63,16 @@ pub(super) fn shape(
             shaper.dispositions.push(disposition);
         } else {
             let other_variant = item.body.variant != requested;
-            let speaker = speaker_or_reason(item, &with_counterpart, last_answer);
+            let speaker = if item.redacted {
+                Err("redacted")
+            } else if with_counterpart.contains(&item.seq) {
+                Err("other_variant")
+            } else if item.body.channel == Channel::Partial && item.seq < last_answer {
+                // The answer contains the partial answers before it.
+                Err("superseded")
+            } else {
+                speaker(item)
+            };
             shaper.add_item(item, other_variant, speaker);
         }
     }
@@ -151,25 +160,6 @@ fn items_with_counterpart(items: &[Item], requested: Variant) -> BTreeSet<u64> {
         }
     }
     matched
-}
-
-/// The speaker of an item. The error is the reason why the item is left out. `with_counterpart` are the items of the
-/// other language with a counterpart in the requested one. Partial answers before `last_answer` are left out, because
-/// the answer contains them.
-fn speaker_or_reason(
-    item: &Item,
-    with_counterpart: &BTreeSet<u64>,
-    last_answer: u64,
-) -> Result<Speaker, &'static str> {
-    if item.redacted {
-        Err("redacted")
-    } else if with_counterpart.contains(&item.seq) {
-        Err("other_variant")
-    } else if item.body.channel == Channel::Partial && item.seq < last_answer {
-        Err("superseded")
-    } else {
-        speaker(item)
-    }
 }
 
 /// Shapes a finalized turn into its question and answer as recorded, and nothing else.

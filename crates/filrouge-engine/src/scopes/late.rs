@@ -31,7 +31,19 @@ impl TieredLedger {
         adopt: &Adopt,
     ) -> Result<(), Failure> {
         let turns = group_into_turns(&adopt.items);
-        let missing = self.missing_turns(owner, session, &turns).await?;
+        let (viewer, id) = (owner.clone(), session.clone());
+        let ids: Vec<TurnId> = turns.iter().map(|t| t.turn_id).collect();
+        let missing = self.ledger.query_listed(owner, move |snapshot| {
+            let loaded = snapshot.get(&viewer, &id)?;
+            let mut missing = Vec::new();
+            for id in ids {
+                if snapshot.find_turn(&loaded, &viewer, &id)?.is_none() {
+                    missing.push(id);
+                }
+            }
+            Ok(missing)
+        });
+        let missing = missing.await?;
         for late in turns.into_iter().filter(|t| missing.contains(&t.turn_id)) {
             let turn_id = late.turn_id;
             match self.write_late_turn(owner, session, late).await {
@@ -49,28 +61,6 @@ impl TieredLedger {
             }
         }
         Ok(())
-    }
-
-    /// The ids of those `turns` that the ledger does not have.
-    async fn missing_turns(
-        &self,
-        owner: &Scope,
-        session: &SessionId,
-        turns: &[LateTurn],
-    ) -> Result<Vec<TurnId>, Failure> {
-        let (viewer, session) = (owner.clone(), session.clone());
-        let ids: Vec<TurnId> = turns.iter().map(|t| t.turn_id).collect();
-        let missing = self.ledger.query_listed(owner, move |snapshot| {
-            let loaded = snapshot.get(&viewer, &session)?;
-            let mut missing = Vec::new();
-            for id in ids {
-                if snapshot.find_turn(&loaded, &viewer, &id)?.is_none() {
-                    missing.push(id);
-                }
-            }
-            Ok(missing)
-        });
-        missing.await
     }
 
     async fn write_late_turn(

@@ -278,36 +278,23 @@ impl<P: MessageSender> Worker<P> {
                 if attempts >= self.settings.max_attempts.get() {
                     return self.abandon_batch(stored, &batch, attempts, refusal).await;
                 }
-                Ok(self
-                    .retry_later(stored, &batch, attempts, refusal, retry_after)
-                    .await)
+                let wait = self.backoff.wait_after(attempts, retry_after);
+                let at = add_duration(self.clock.now(), wait);
+                self.save_outcome(stored, |state| {
+                    // No change before the batch is left to send, so every process begins the retry where this batch
+                    // begins.
+                    state.cursor = batch.after.to_string();
+                    state.retry = Some(PendingRetry {
+                        next_cursor: batch.next.to_string(),
+                        attempts,
+                        at,
+                    });
+                    state.record_refusal(refusal);
+                })
+                .await;
+                Ok(Next::At(at))
             }
         }
-    }
-
-    /// Records a refused batch, and when it is sent again.
-    async fn retry_later(
-        &mut self,
-        stored: Stored<State>,
-        batch: &Batch,
-        attempts: u32,
-        refusal: Refusal,
-        retry_after: Option<Duration>,
-    ) -> Next {
-        let now = self.clock.now();
-        let at = add_duration(now, self.backoff.wait_after(attempts, retry_after));
-        self.save_outcome(stored, |state| {
-            // No change before the batch is left to send, so every process begins the retry where this batch begins.
-            state.cursor = batch.after.to_string();
-            state.retry = Some(PendingRetry {
-                next_cursor: batch.next.to_string(),
-                attempts,
-                at,
-            });
-            state.record_refusal(refusal);
-        })
-        .await;
-        Next::At(at)
     }
 
     /// Makes a refused batch a dead letter, and continues after it.

@@ -63,7 +63,13 @@ pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, Lib
     candidates.sort_by_key(|e| std::cmp::Reverse(e.header.updated));
     candidates.truncate(SESSIONS_READ_MAX);
     if let Some(tool) = caller.tool {
-        let running = running_calls(library, &candidates, tool);
+        let running = candidates.iter().filter_map(|entry| {
+            // A session that cannot be read is not a candidate.
+            let conversation = library.conversation(entry).ok()?;
+            Some((running_since(&conversation, tool)?, *entry))
+        });
+        let mut running: Vec<_> = running.collect();
+        running.sort_by_key(|(began, _)| std::cmp::Reverse(*began));
         match running.as_slice() {
             [] => {}
             [(_, only)] => return Ok(only.header.id.to_string()),
@@ -84,22 +90,6 @@ pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, Lib
         [only] => Ok(only.header.id.to_string()),
         _ => Err(unknown_session_error(why, &candidates)),
     }
-}
-
-/// The sessions in which a call of the tool is running, each with the time at which the call began; the latest first.
-fn running_calls<'a>(
-    library: &Library,
-    candidates: &[&'a Entry],
-    tool: &str,
-) -> Vec<(i64, &'a Entry)> {
-    let running = candidates.iter().filter_map(|entry| {
-        // A session that cannot be read is not a candidate.
-        let conversation = library.conversation(entry).ok()?;
-        Some((running_since(&conversation, tool)?, *entry))
-    });
-    let mut running: Vec<_> = running.collect();
-    running.sort_by_key(|(began, _)| std::cmp::Reverse(*began));
-    running
 }
 
 /// The time at which an open call of the tool began, if the conversation's last message contains one.

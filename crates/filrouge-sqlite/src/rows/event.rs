@@ -68,18 +68,9 @@ pub(super) fn page_at(
         Ok(require_decoded(read(row)?).map(|event| (pk, event)))
     };
     let found = rows.page(sql, params, read, |(_, row)| row.content_len())?;
-    check_time_order(&found, after, to)?;
-    Ok(found)
-}
-
-/// Refuses events that are out of order: a damaged B-tree can contain cycles.
-fn check_time_order(
-    events: &[(SessionPk, EventRow)],
-    after: EventPosition,
-    to: Timestamp,
-) -> Result<(), Failure> {
+    // A damaged B-tree can contain cycles.
     let mut previous = after;
-    for (pk, row) in events {
+    for (pk, row) in &found {
         let position = (row.event.at, *pk, row.number);
         if position <= previous || position.0 >= to {
             let detail = "the stored events are out of order";
@@ -87,7 +78,7 @@ fn check_time_order(
         }
         previous = position;
     }
-    Ok(())
+    Ok(found)
 }
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {

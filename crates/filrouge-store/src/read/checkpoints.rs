@@ -9,7 +9,7 @@ use filrouge_types::{
 
 use super::{VerifiedSession, VerifiedSnapshot};
 use crate::command::Scope;
-use crate::rows::{CheckpointRow, EventPosition, SessionPk, View};
+use crate::rows::{EventPosition, SessionPk, View};
 
 /// The number of events per read.
 const EVENTS_PER_READ: usize = 1024;
@@ -71,9 +71,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         seq: u64,
     ) -> Result<Option<Checkpoint>, Failure> {
-        let row = self.view.checkpoint(session.pk, seq)?;
-        row.map(|row| self.verified_checkpoint(session, row))
-            .transpose()
+        let Some(row) = self.view.checkpoint(session.pk, seq)? else {
+            return Ok(None);
+        };
+        let (mac_matches, seq) = (
+            row.mac_matches(self.keyring, session.pk),
+            row.checkpoint.seq,
+        );
+        self.check_mac(session, mac_matches, None, || {
+            format!("the checkpoint at seq {seq} was changed")
+        })?;
+        Ok(Some(row.checkpoint))
     }
 
     /// The checkpoint at a seq; `None` if there is none or if it cannot be verified.
@@ -86,21 +94,6 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Err(failure) if is_row_failure(&failure) => Ok(None),
             result => result,
         }
-    }
-
-    pub(crate) fn verified_checkpoint(
-        &self,
-        session: &VerifiedSession,
-        row: CheckpointRow,
-    ) -> Result<Checkpoint, Failure> {
-        let (mac_matches, seq) = (
-            row.mac_matches(self.keyring, session.pk),
-            row.checkpoint.seq,
-        );
-        self.check_mac(session, mac_matches, None, || {
-            format!("the checkpoint at seq {seq} was changed")
-        })?;
-        Ok(row.checkpoint)
     }
 
     /// The newest readable checkpoint. Skips checkpoints that are unreadable or missing.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::context::Restored;
 use crate::message::MessageId;
-use crate::record::{State, Status};
+use crate::record::Status;
 use crate::team::Team;
 
 /// The number of newest turns that are checked for open ones. A team's session has at most one open turn, among its
@@ -203,7 +203,14 @@ async fn open_with_lease(
     let caller = lease.caller()?;
     let mut conversation = read::read_conversation(&engine, &caller, &id, 0).await?;
     let (last_seq, left_out) = (conversation.last_seq, conversation.left_out);
-    let state = newest_state(&engine, &caller, &id, last_seq).await?;
+    // The newest recorded state, unless something was written after it.
+    let state = match engine.calls.latest_checkpoint(&caller, &id).await {
+        Ok(checkpoint) if checkpoint.seq == last_seq => {
+            checkpoint_state(&checkpoint).map(|content| content.state)
+        }
+        Err(failure) if failure.code != ErrorCode::CheckpointNotFound => return Err(failure),
+        _ => None,
+    };
     let redacted = std::mem::take(&mut conversation.redacted);
     let restored = conversation.into_restored();
     let context = &restored.context;
@@ -288,23 +295,6 @@ async fn end_unfinished(
         tracing::info!(session_id = %id, turn_id = %turn.turn_id, done, "a turn that was left open was closed");
     }
     Ok(interrupted)
-}
-
-/// The newest recorded state; `None` if something was written after it.
-async fn newest_state(
-    engine: &Engine,
-    caller: &Caller,
-    id: &SessionId,
-    last_seq: u64,
-) -> Result<Option<State>, Failure> {
-    match engine.calls.latest_checkpoint(caller, id).await {
-        Ok(checkpoint) if checkpoint.seq == last_seq => {
-            Ok(checkpoint_state(&checkpoint).map(|content| content.state))
-        }
-        Ok(_) => Ok(None),
-        Err(failure) if failure.code == ErrorCode::CheckpointNotFound => Ok(None),
-        Err(failure) => Err(failure),
-    }
 }
 
 /// The content of a team's checkpoint; `None` for one that another program wrote.

@@ -225,24 +225,16 @@ impl Anthropic<'_> {
             ResultContent::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
                 self.write_parts(contents, result.seq);
             }
-            _ => self.write_text_result(result, label, deferred),
+            // A failed result may contain nothing but text: "all content must be type `text` if `is_error` is true".
+            _ => {
+                let (seq, dispositions) = (result.seq, &mut *self.dispositions);
+                push_result(result, "", self.out, |content| match is_sendable(content) {
+                    true => defer_medium(content, seq, label, deferred, dispositions),
+                    false => as_text(content, seq, dispositions),
+                });
+            }
         }
         self.out.push('}');
-    }
-
-    /// Writes a result as text alone, because it has no images or documents, or because it failed. A failed result may
-    /// contain nothing else: "all content must be type `text` if `is_error` is true".
-    fn write_text_result<'a>(
-        &mut self,
-        result: &'a CallResult,
-        label: &'a Label<'a>,
-        deferred: &mut Vec<DeferredMedium<'a>>,
-    ) {
-        let (seq, dispositions) = (result.seq, &mut *self.dispositions);
-        push_result(result, "", self.out, |content| match is_sendable(content) {
-            true => defer_medium(content, seq, label, deferred, dispositions),
-            false => as_text(content, seq, dispositions),
-        });
     }
 
     /// Writes a result that contains images or documents.

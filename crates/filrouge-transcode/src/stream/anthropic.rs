@@ -92,7 +92,17 @@ impl Messages {
                 known
             }
             "ping" => true,
-            _ => self.decode_error(name, event, data, out),
+            // The error in an event, or an event that consists of an error, as gateways send it.
+            _ => {
+                let error = json::non_null(event.error).map(provider_error);
+                let error = error.or_else(|| error_in(name, data));
+                let known = error.is_some();
+                if let Some(error) = error {
+                    self.record_held_back(out);
+                    out.end(StreamEnd::Failed(error));
+                }
+                known
+            }
         }
     }
 
@@ -175,24 +185,6 @@ impl Messages {
             self.stop_reason = Some(reason.to_owned());
         }
         known
-    }
-
-    /// Decodes the error in an event, or an event that consists of an error, as gateways send it; `false` if there is
-    /// none.
-    fn decode_error(
-        &mut self,
-        name: &str,
-        event: &Event<'_>,
-        data: &str,
-        out: &mut Transcript,
-    ) -> bool {
-        let error = json::non_null(event.error).map(provider_error);
-        let Some(error) = error.or_else(|| error_in(name, data)) else {
-            return false;
-        };
-        self.record_held_back(out);
-        out.end(StreamEnd::Failed(error));
-        true
     }
 
     /// Ends all open blocks, and records what was held back for their end or for the end of the message.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use filrouge_engine::anchor::{AnchorState, SeenStore, SeenStoreFile, Statement};
+use filrouge_engine::anchor::{AnchorState, SeenStore, Statement};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 use serde_json::json;
 
@@ -36,7 +36,18 @@ pub(super) async fn run(config: &Config, command: &AnchorCommand) -> anyhow::Res
     // An operator can accept the store, or its loss, even if the record of the store last seen here is damaged.
     let seen = last_seen.ok().flatten();
     if matches!(command, AnchorCommand::Accept) && is_recorded && stored_id(config)?.is_none() {
-        return accept_loss(config, &known, seen.as_ref());
+        // The store is gone, and the next server may create a new one at the same URL.
+        let store_id = seen.as_ref().map(|seen| seen.store_id.as_str());
+        append_audit_line(config, "anchor_accept", store_id, None, 0)?;
+        known.remove()?;
+        let text = "the loss of the store is accepted; `filrouge serve` creates a new one";
+        let output = json!({
+            "store_id": store_id, "anchored_commit": null, "newest_commit": 0, "holds": true,
+            "detail": text,
+        });
+        show(config.json, &output, |out| writeln!(out, "{text}"))?;
+        warn_if_keys_are_lost(config, seen.as_ref())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let exit_code =
         set_and_show(config, command, ledger_unchecked(config, IfMissing::Fail)?).await?;
@@ -125,25 +136,6 @@ async fn set_and_show(
     })?;
     ledger.close().await;
     Ok(code(holds))
-}
-
-/// Accepts that the store is gone, so that the next server may create a new one at the same URL.
-fn accept_loss(
-    config: &Config,
-    known: &SeenStoreFile,
-    seen: Option<&SeenStore>,
-) -> anyhow::Result<ExitCode> {
-    let store_id = seen.map(|seen| seen.store_id.as_str());
-    append_audit_line(config, "anchor_accept", store_id, None, 0)?;
-    known.remove()?;
-    let text = "the loss of the store is accepted; `filrouge serve` creates a new one";
-    let output = json!({
-        "store_id": store_id, "anchored_commit": null, "newest_commit": 0, "holds": true,
-        "detail": text,
-    });
-    show(config.json, &output, |out| writeln!(out, "{text}"))?;
-    warn_if_keys_are_lost(config, seen)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Warns if the last seen store had API keys and is gone or replaced. A new store has no keys, and a server on a store
