@@ -50,7 +50,7 @@ pub use options::{DurablePolicy, TierOptions};
 pub(crate) use view::session_ephemeral;
 pub use view::{HotReceipt, HotState, HotView, RecentTurns, TierCounts};
 
-use copies::{Copies, PendingRemoval, Removal};
+use copies::{Copies, Removal};
 use gate::LedgerGate;
 use recent::FILL_SLOTS;
 use route::{LedgerPresence, Tier, identity_of};
@@ -242,8 +242,27 @@ impl TieredLedger {
         let written = self.ledger.write(command).await;
         let stored = match (written, pending) {
             (Ok(stored), Some(pending)) => {
-                self.remove_deleted(key, &scope, &stored.outcome, pending)
-                    .await;
+                let removal = match &stored.outcome {
+                    // This seq is after all items of the session, so the hot store accepts no older copy.
+                    Outcome::Erased(erased) => Some(Removal::of_session(erased.items + 1)),
+                    Outcome::Redacted(redacted) => Some(Removal::of_copy(redacted.redaction_seq)),
+                    Outcome::Session {
+                        written: Some(written),
+                        ..
+                    } => Some(Removal::of_copy(written.last_seq)),
+                    _ => None,
+                };
+                match removal {
+                    // A removal that fails is retried later.
+                    Some(removal) => {
+                        self.shown_sessions.forget(&key);
+                        pending.remove(removal).await;
+                    }
+                    None => pending.cancel(),
+                }
+                if let Outcome::Redacted(_) = stored.outcome {
+                    self.record_written(key, &scope, &stored.outcome);
+                }
                 return Ok(stored);
             }
             (Err(failure), Some(pending)) => {
@@ -260,42 +279,6 @@ impl TieredLedger {
         self.record_written(key, &scope, &stored.outcome);
         self.send_to_copy(key, &stored.outcome);
         Ok(stored)
-    }
-
-    /// Removes the copy after a write that has deleted contents.
-    async fn remove_deleted(
-        &self,
-        key: HotKey,
-        scope: &Scope,
-        outcome: &Outcome,
-        pending: PendingRemoval,
-    ) {
-        match outcome {
-            Outcome::Erased(erased) => {
-                // This seq is after all items of the session, so the hot store accepts no older copy.
-                let removal = Removal::of_session(erased.items + 1);
-                self.remove_copy(key, pending, removal).await;
-            }
-            Outcome::Redacted(redacted) => {
-                let removal = Removal::of_copy(redacted.redaction_seq);
-                self.remove_copy(key, pending, removal).await;
-                self.record_written(key, scope, outcome);
-            }
-            Outcome::Session {
-                written: Some(written),
-                ..
-            } => {
-                self.remove_copy(key, pending, Removal::of_copy(written.last_seq))
-                    .await;
-            }
-            _ => pending.cancel(),
-        }
-    }
-
-    /// Removes the copy. A removal that fails is retried later.
-    async fn remove_copy(&self, key: HotKey, pending: PendingRemoval, removal: Removal) {
-        self.shown_sessions.forget(&key);
-        pending.remove(removal).await;
     }
 
     /// Records that the caller of a write was shown the resulting history.

@@ -145,7 +145,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         seq: u64,
     ) -> Result<Option<Link>, Failure> {
-        Ok(self.chained_at(session, seq)?.map(|chained| chained.link))
+        let items = self.record_around(session, seq)?;
+        let chained = items.into_iter().find(|i| i.item.seq == seq);
+        Ok(chained.map(|chained| chained.link))
     }
 
     /// Whether a request has the same body as an earlier one. `stored` is the fingerprint of the earlier request, from
@@ -181,15 +183,6 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let request = self.start_of(session, row)?.request_id;
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         Ok(self.keyring.turn_id(tenant, name, &request) != row.turn_id)
-    }
-
-    fn chained_at(
-        &self,
-        session: &VerifiedSession,
-        seq: u64,
-    ) -> Result<Option<ChainedItem>, Failure> {
-        let items = self.record_around(session, seq)?;
-        Ok(items.into_iter().find(|i| i.item.seq == seq))
     }
 
     /// The items of the newest record that begins at or before `seq`; none when there is no such record. If the session
