@@ -43,9 +43,10 @@ impl Connection {
             Self::Cluster(connection) => connection,
         };
         if let [command] = commands {
-            return Ok(vec![server_error_as_value(
-                connection.req_packed_command(command).await,
-            )?]);
+            // In a pipeline, the client library returns an error of the server as a value; here, as an error.
+            let answer = connection.req_packed_command(command).await;
+            let as_value = |e: RedisError| redis::ServerError::try_from(e).map(Value::ServerError);
+            return Ok(vec![answer.or_else(as_value)?]);
         }
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for command in commands {
@@ -68,15 +69,6 @@ impl Connection {
             Value::Map(answers) => Ok(answers.into_iter().map(|(_, answer)| answer).collect()),
             answer => Ok(vec![answer]),
         }
-    }
-}
-
-/// Turns an error of the server into a value. In a pipeline, the client library does this; for a single command, it
-/// returns an error.
-fn server_error_as_value(answer: RedisResult<Value>) -> RedisResult<Value> {
-    match answer {
-        Ok(value) => Ok(value),
-        Err(error) => redis::ServerError::try_from(error).map(Value::ServerError),
     }
 }
 

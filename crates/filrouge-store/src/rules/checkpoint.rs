@@ -17,10 +17,10 @@ pub(super) fn put<T: Tx>(
     let last_seq = session.head.last_seq;
     let seq = put.seq.unwrap_or(last_seq);
     let existing = readable_checkpoint(w, &session, seq)?;
-    if let Some(checkpoint) = existing
-        .as_ref()
-        .filter(|existing| is_same_checkpoint(existing, put))
-    {
+    let is_same = |stored: &&Checkpoint| {
+        stored.label == put.label && super::session::is_same_json(&stored.state, &put.state)
+    };
+    if let Some(checkpoint) = existing.as_ref().filter(is_same) {
         let checkpoint = checkpoint.clone();
         lease::release_if_requested(w, session)?;
         return Ok(Outcome::Checkpoint {
@@ -87,10 +87,6 @@ fn readable_checkpoint<T: Tx>(
         Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(None),
         result => result,
     }
-}
-
-fn is_same_checkpoint(stored: &Checkpoint, put: &PutCheckpoint) -> bool {
-    stored.label == put.label && super::session::is_same_json(&stored.state, &put.state)
 }
 
 fn checkpoint_conflict(seq: u64) -> Failure {
