@@ -66,8 +66,16 @@ pub(super) fn put<T: Tx>(
         w.tx.delete_checkpoint(session.pk, seq)?;
     }
     session.head.checkpoints = session.head.checkpoints.with_seqs(&seqs);
-    if session.head.checkpoints.newest == seq {
-        set_state(w, &mut session, put)?;
+    let is_newest = session.head.checkpoints.newest == seq;
+    // The label of the newest checkpoint, if it has one, is the session's state.
+    if is_newest && put.label.is_some() && put.label != session.row.state {
+        let row = SessionRow {
+            state: put.label.clone(),
+            ..session.row.clone()
+        };
+        w.tx.update_session(session.pk, &row)?;
+        session.head.session = row.fingerprint();
+        session.row = row;
     }
     put_changed_head(w, session, (seq, 0), Change::Checkpoint)?;
     Ok(Outcome::Checkpoint {
@@ -118,25 +126,6 @@ fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
     let detail = format!("the session keeps {newer} checkpoints that are newer than seq {seq}");
     Err(Failure::new(ErrorCode::Invalid, detail)
         .with_hint("it would not be kept: write one that covers newer items"))
-}
-
-/// Sets the session's state to the checkpoint's label, if it has one.
-fn set_state<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    session: &mut VerifiedSession,
-    put: &PutCheckpoint,
-) -> Result<(), Failure> {
-    if put.label.is_none() || put.label == session.row.state {
-        return Ok(());
-    }
-    let row = SessionRow {
-        state: put.label.clone(),
-        ..session.row.clone()
-    };
-    w.tx.update_session(session.pk, &row)?;
-    session.head.session = row.fingerprint();
-    session.row = row;
-    Ok(())
 }
 
 /// Deletes the checkpoints that cover a seq, because they may reveal its content; the caller writes the head. If the

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Item, Session, SessionId};
 use serde::Serialize;
 
@@ -23,7 +22,15 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
         let id = in_ledger(engine, caller, id).await?;
         let session = engine.sessions.get(caller, &id).await?;
         let call = CallState::read(engine, caller, &id).await?;
-        Ok((session, call, read_all_items(engine, caller, &id).await?))
+        let (mut items, mut after) = (Vec::new(), 0);
+        loop {
+            let (page, next) = engine.turns.items(caller, &id, after, PAGE_ITEMS).await?;
+            after = page.last().map_or(after, |i| i.seq);
+            items.extend(page);
+            if next.is_none() {
+                return Ok((session, call, items));
+            }
+        }
     });
     let (session, call, items) = read.await?;
     let output = SessionOutput {
@@ -75,22 +82,6 @@ fn write_call(out: &mut impl Write, session: &Session, call: &CallState) -> io::
     match call.lease_text() {
         Some(lease) => writeln!(out, "held {lease}"),
         None => Ok(()),
-    }
-}
-
-async fn read_all_items(
-    engine: &Engine,
-    caller: &Caller,
-    id: &SessionId,
-) -> anyhow::Result<Vec<Item>> {
-    let (mut items, mut after) = (Vec::new(), 0);
-    loop {
-        let (page, next) = engine.turns.items(caller, id, after, PAGE_ITEMS).await?;
-        after = page.last().map_or(after, |i| i.seq);
-        items.extend(page);
-        if next.is_none() {
-            return Ok(items);
-        }
     }
 }
 
