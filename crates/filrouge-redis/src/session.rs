@@ -1,6 +1,6 @@
 //! The format in which Redis stores an ephemeral session (see the documentation of the crate).
 
-use filrouge_store::hot::{Change, Edition, Field, HotSession};
+use filrouge_store::hot::{Edition, Field, FieldChanges, HotSession};
 use filrouge_store::{Entropy, OsEntropy};
 use filrouge_types::Failure;
 use redis::{Cmd, Value};
@@ -33,7 +33,7 @@ pub(crate) fn new_nonce() -> Result<u64, Failure> {
 }
 
 /// Adds the last arguments of `commit.lua`: the change.
-pub(crate) fn push_change_args(command: &mut Cmd, change: &Change) {
+pub(crate) fn push_change_args(command: &mut Cmd, change: &FieldChanges) {
     command.arg(change.removes.len());
     for name in &change.removes {
         command.arg(field_name(name));

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use filrouge_store::hot::{
-    Change, Edition, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
+    Edition, FieldChanges, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
     RecentUpdate,
 };
 use filrouge_types::Failure;
@@ -137,7 +137,7 @@ impl HotStore for RedisHot {
         key: &HotKey,
         expected: Option<Edition>,
         incarnation: u64,
-        change: Change,
+        change: FieldChanges,
     ) -> Result<Option<Edition>, Failure> {
         let next = Edition::after(expected, incarnation, session::new_nonce()?);
         let mut call = COMMIT.call_on(&self.session_key(key));

@@ -96,7 +96,7 @@ pub struct HotSession {
 
 /// The changes of a commit. Fields are removed first, so that a full store can still free space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct FieldChanges {
     /// Names of the fields to remove.
     pub removes: Vec<Vec<u8>>,
     /// Fields to write, replacing old values.
@@ -227,7 +227,7 @@ pub trait HotStore: Send + Sync {
         key: &HotKey,
         expected: Option<Edition>,
         incarnation: u64,
-        change: Change,
+        change: FieldChanges,
     ) -> Result<Option<Edition>, Failure>;
 
     /// Removes an ephemeral session; if `expected` is given, only if it has that version. Returns whether the session

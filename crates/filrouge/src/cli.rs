@@ -38,7 +38,7 @@ pub(crate) use transfer::{Export, ExportFormat, Import};
     name = "filrouge",
     version,
     about,
-    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot tell whether data is unchanged. `team deploy` has more: see its help."
+    after_help = "Exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot decide whether data is unchanged. `team deploy` has more: see its help."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use filrouge_redis::{Options, RedisHot};
 use filrouge_store::hot::suite::fixture::key;
 use filrouge_store::hot::suite::history::TestHistory;
-use filrouge_store::hot::{Change, Field, HotBounds, HotStore};
+use filrouge_store::hot::{Field, FieldChanges, HotBounds, HotStore};
 use filrouge_testbed::Redis;
 
 use crate::{get, hot_with_long_timeout, put, wait_until};
@@ -118,7 +118,7 @@ async fn a_full_session_takes_little_more_than_its_records() {
         puts.push(Field { name, value });
     }
     hot.advance(updates).await.unwrap();
-    let change = Change {
+    let change = FieldChanges {
         removes: Vec::new(),
         puts,
     };

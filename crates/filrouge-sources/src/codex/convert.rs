@@ -17,7 +17,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::Context;
+use super::RolloutContext;
 use super::copies::CopyFilter;
 use super::usage::Counter;
 use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
@@ -75,7 +75,7 @@ pub(crate) struct RolloutState {
 }
 
 impl RolloutState {
-    pub(super) fn new(context: &Context) -> Self {
+    pub(super) fn new(context: &RolloutContext) -> Self {
         Self {
             session_id: context.id.clone(),
             agent: context.agent.clone(),

@@ -7,7 +7,7 @@ use crate::object::Object;
 
 /// The facts about a session that were read from its rollout.
 #[derive(Default)]
-pub(crate) struct Head {
+pub(crate) struct RolloutHead {
     pub(super) created: Option<i64>,
     pub(super) updated: Option<i64>,
     pub(super) cwd: Option<Box<str>>,
@@ -21,7 +21,7 @@ pub(crate) struct Head {
     records: usize,
 }
 
-impl Head {
+impl RolloutHead {
     fn add_line(&mut self, text: &str) {
         let Ok(line) = Object::parse(text) else {
             return;
@@ -115,7 +115,7 @@ impl Head {
 }
 
 /// Reads both ends of a rollout.
-pub(super) fn read(file: &LogFile) -> Result<Head, Skipped> {
-    let is_enough = |head: &Head| head.has_meta && head.prompt.is_some();
-    read_both_ends(file, Head::add_line, is_enough, |head| head.records)
+pub(super) fn read(file: &LogFile) -> Result<RolloutHead, Skipped> {
+    let is_enough = |head: &RolloutHead| head.has_meta && head.prompt.is_some();
+    read_both_ends(file, RolloutHead::add_line, is_enough, |head| head.records)
 }

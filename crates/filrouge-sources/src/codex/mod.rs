@@ -20,9 +20,9 @@ use std::sync::Arc;
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest};
 use crate::{Fingerprint, Header, Program, SkipReason, Skipped, Source, SourceError, TokenRule};
-use head::Head;
+use head::RolloutHead;
 use threads::Thread;
-use tree::Root;
+use tree::CodexHistory;
 
 /// Codex.
 pub static PROGRAM: Program = Program {
@@ -43,7 +43,7 @@ const AGENT: &str = "codex";
 /// # Errors
 /// [`SourceError`] when nothing exists at `path`, or it is no history of Codex.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
-    Root::find(path)?;
+    CodexHistory::find(path)?;
     Ok(watch(path))
 }
 
@@ -61,7 +61,7 @@ struct Codex {
 }
 
 /// The data that the reader of a session's records needs in addition to the file.
-pub(crate) struct Context {
+pub(crate) struct RolloutContext {
     id: Box<str>,
     agent: Box<str>,
     forked: bool,
@@ -72,16 +72,16 @@ impl Format for Codex {
     const NAME: &'static str = tree::NAME;
     const GENERATION: &'static str = "rollout";
     const TOKEN_RULE: TokenRule = TokenRule::CodexPerResponse;
-    type Head = Head;
-    type Context = Context;
+    type Head = RolloutHead;
+    type Context = RolloutContext;
     type LineReader = convert::RolloutState;
 
     fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
-        let root = Root::find(&self.path);
-        root.map_or_else(|_| Vec::new(), |root| root.list_files(skipped))
+        let history = CodexHistory::find(&self.path);
+        history.map_or_else(|_| Vec::new(), |history| history.list_files(skipped))
     }
 
-    fn read_head(&self, file: &LogFile) -> Result<Head, Skipped> {
+    fn read_head(&self, file: &LogFile) -> Result<RolloutHead, Skipped> {
         if tree::session_id(&file.path).is_some_and(is_id) {
             return head::read(file);
         }
@@ -91,10 +91,10 @@ impl Format for Codex {
 
     fn build_sessions(
         &self,
-        files: Vec<(LogFile, Arc<Head>)>,
+        files: Vec<(LogFile, Arc<RolloutHead>)>,
         skipped: &mut Vec<Skipped>,
-    ) -> Vec<Session<Context>> {
-        let mut newest_by_id: BTreeMap<Box<str>, (LogFile, Arc<Head>)> = BTreeMap::new();
+    ) -> Vec<Session<RolloutContext>> {
+        let mut newest_by_id: BTreeMap<Box<str>, (LogFile, Arc<RolloutHead>)> = BTreeMap::new();
         for (file, head) in files {
             let Some(id) = tree::session_id(&file.path).map(Box::<str>::from) else {
                 continue;
@@ -107,24 +107,31 @@ impl Format for Codex {
                 skipped,
             );
         }
-        let home = Root::find(&self.path).ok().and_then(|root| root.home);
+        let home = CodexHistory::find(&self.path)
+            .ok()
+            .and_then(|root| root.home);
         let threads = home.map(|home| threads::read_index(&home, skipped));
         let threads = threads.unwrap_or_default();
         let no_thread = Thread::default();
-        let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {
+        let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<RolloutHead>))| {
             let thread = threads.get(&id).unwrap_or(&no_thread);
             session(id, file, &head, thread)
         };
         newest_by_id.into_iter().map(session).collect()
     }
 
-    fn reader(&self, session: &Session<Context>) -> convert::RolloutState {
+    fn reader(&self, session: &Session<RolloutContext>) -> convert::RolloutState {
         convert::RolloutState::new(&session.context)
     }
 }
 
 /// Builds the session of a rollout from the rollout's head and the index's record of the session.
-fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session<Context> {
+fn session(
+    id: Box<str>,
+    file: LogFile,
+    head: &RolloutHead,
+    thread: &Thread,
+) -> Session<RolloutContext> {
     let created = head.created.unwrap_or_else(|| file.state.millis());
     let agent = head.agent.clone().or_else(|| thread.agent.clone());
     let agent = agent.unwrap_or_else(|| AGENT.into());
@@ -154,7 +161,7 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
     Session {
         header: Arc::new(header),
         file,
-        context: Context {
+        context: RolloutContext {
             id,
             agent,
             forked,

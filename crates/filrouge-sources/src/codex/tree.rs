@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 4;
 const UUID_CHARS: usize = 36;
 
 /// The parts of the opened history.
-pub(crate) struct Root {
+pub(crate) struct CodexHistory {
     /// Folders of rollouts.
     pub(super) folders: Vec<PathBuf>,
     /// The rollout, if the opened path is a single one.
@@ -25,7 +25,7 @@ pub(crate) struct Root {
     pub(super) home: Option<PathBuf>,
 }
 
-impl Root {
+impl CodexHistory {
     /// Finds the history at `path`: a folder of rollouts, one rollout, or Codex's folder.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
         let Ok(meta) = std::fs::metadata(path) else {
@@ -33,7 +33,7 @@ impl Root {
             return Err(SourceError::NotFound { path });
         };
         let unrecognized = Err(SourceError::unrecognized(NAME, path));
-        let root = |folders, file, home| Self {
+        let history = |folders, file, home| Self {
             folders,
             file,
             home,
@@ -43,30 +43,30 @@ impl Root {
             let is_rollout =
                 stem(path).is_some() && name != "history.jsonl" && name != "session_index.jsonl";
             return if is_rollout {
-                Ok(root(Vec::new(), Some(path.to_owned()), None))
+                Ok(history(Vec::new(), Some(path.to_owned()), None))
             } else {
                 unrecognized
             };
         }
         let inner = ["sessions", "archived_sessions"].map(|name| path.join(name));
         if inner.iter().any(|folder| folder.is_dir()) {
-            return Ok(root(inner.into(), None, Some(path.to_owned())));
+            return Ok(history(inner.into(), None, Some(path.to_owned())));
         }
         let name = path.file_name();
         let is_named =
             name == Some(OsStr::new("sessions")) || name == Some(OsStr::new("archived_sessions"));
-        let root = root(
+        let history = history(
             vec![path.to_owned()],
             None,
             path.parent().filter(|_| is_named).map(Path::to_owned),
         );
         if is_named
-            || root
+            || history
                 .list_files(&mut Vec::new())
                 .iter()
                 .any(|file| is_rollout(&file.path))
         {
-            return Ok(root);
+            return Ok(history);
         }
         unrecognized
     }

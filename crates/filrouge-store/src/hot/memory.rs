@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use filrouge_types::{Clock, ErrorCode, Failure};
 
 use super::{
-    Change, Edition, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
+    Edition, FieldChanges, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
     RecentUpdate,
 };
 
@@ -15,7 +15,7 @@ mod keys;
 mod recent;
 mod session;
 
-use keys::{Keys, Slot};
+use keys::{Keys, TypedKey};
 use recent::RecentCopy;
 
 /// A hot store in memory. Nothing outlives the process.
@@ -88,7 +88,7 @@ impl MemoryHot {
     fn change_recent(&self, key: &HotKey, change: impl FnOnce(&mut RecentCopy) -> bool) {
         self.with_keys(|keys| {
             let max_bytes = keys.total_bytes;
-            keys.change(Slot::Recent(*key), |value| {
+            keys.change(TypedKey::Recent(*key), |value| {
                 let copy = &mut value.recent;
                 let is_changed = change(copy);
                 if copy.bytes() > max_bytes {
@@ -118,11 +118,11 @@ impl HotStore for MemoryHot {
     }
 
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
-        Ok(self.with_keys(|keys| keys.get(Slot::Session(*key))?.session.edition()))
+        Ok(self.with_keys(|keys| keys.get(TypedKey::Session(*key))?.session.edition()))
     }
 
     async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
-        Ok(self.with_keys(|keys| keys.get(Slot::Session(*key))?.session.to_hot_session()))
+        Ok(self.with_keys(|keys| keys.get(TypedKey::Session(*key))?.session.to_hot_session()))
     }
 
     async fn commit(
@@ -130,13 +130,13 @@ impl HotStore for MemoryHot {
         key: &HotKey,
         expected: Option<Edition>,
         incarnation: u64,
-        change: Change,
+        change: FieldChanges,
     ) -> Result<Option<Edition>, Failure> {
         let nonce = self.commits.fetch_add(1, Ordering::Relaxed);
         self.with_keys(|keys| {
             let max_bytes = keys.total_bytes;
             let mut fits = true;
-            let edition = keys.change(Slot::Session(*key), |value| {
+            let edition = keys.change(TypedKey::Session(*key), |value| {
                 let session = &mut value.session;
                 if session.edition() != expected {
                     return None;
@@ -154,7 +154,7 @@ impl HotStore for MemoryHot {
 
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure> {
         Ok(self.with_keys(|keys| {
-            let slot = Slot::Session(*key);
+            let slot = TypedKey::Session(*key);
             let edition = keys.get(slot).and_then(|value| value.session.edition());
             let is_forgotten = edition.is_none() || expected.is_none() || edition == expected;
             if is_forgotten {
@@ -165,7 +165,7 @@ impl HotStore for MemoryHot {
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
-        Ok(self.with_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit)))
+        Ok(self.with_keys(|keys| keys.get(TypedKey::Recent(*key))?.recent.newest(limit)))
     }
 
     async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {

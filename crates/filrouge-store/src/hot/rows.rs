@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Change, Field};
+use super::{Field, FieldChanges};
 use crate::codec::Malformed;
 use crate::keyring::Keyring;
 use crate::memory::rows::{RowChanges, Rows};
@@ -86,9 +86,9 @@ impl EphemeralRows {
 
     /// Takes the changes since the last commit. They count as committed from now on, so if the commit fails, the caller
     /// discards these rows.
-    pub(super) fn take_change(&mut self) -> Change {
+    pub(super) fn take_change(&mut self) -> FieldChanges {
         self.encode_changes();
-        let mut change = Change::default();
+        let mut change = FieldChanges::default();
         for (key, value) in std::mem::take(&mut self.pending) {
             let name = key.field_name();
             match value {

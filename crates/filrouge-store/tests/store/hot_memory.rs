@@ -8,7 +8,7 @@ use filrouge_store::hot::suite::fixture::{change, key, large_bounds};
 use filrouge_store::hot::suite::history::TestHistory;
 use filrouge_store::hot::suite::random::interleavings;
 use filrouge_store::hot::suite::{HotFixture, TestClock, run};
-use filrouge_store::hot::{Change, HotBounds, HotStore, MemoryHot};
+use filrouge_store::hot::{FieldChanges, HotBounds, HotStore, MemoryHot};
 use filrouge_types::{ErrorCode, FixedClock};
 
 /// A total size that no test reaches.
@@ -64,7 +64,7 @@ fn hot_store(ttl: u64, total_bytes: u64) -> (MemoryHot, Arc<FixedClock>) {
     (hot, clock)
 }
 
-fn kilobyte() -> Change {
+fn kilobyte() -> FieldChanges {
     change(&[], &[(b"a", &[7; 1024])])
 }
 
@@ -82,7 +82,7 @@ fn the_total_size_is_bounded() {
             assert_eq!(counts.keys + counts.evicted, n + 1);
             assert!(hot.load(&key("1")).await.unwrap().is_some() || n > 50);
             if n == 50 {
-                hot.commit(&key("0"), first, 1, Change::default())
+                hot.commit(&key("0"), first, 1, FieldChanges::default())
                     .await
                     .unwrap();
             }

@@ -1,4 +1,4 @@
-//! `filrouge verify [ID] [--witness FILE]`: exit 0 intact, 1 broken, 2 cannot tell.
+//! `filrouge verify [ID] [--witness FILE]`: exit 0 intact, 1 broken, 2 undecided.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -165,7 +165,7 @@ pub(super) fn write_findings(out: &mut impl Write, findings: &[Finding]) -> io::
 }
 
 /// Reports a store that cannot be opened or verified. The verdict is *broken* if an integrity error is the cause, else
-/// *cannot tell*.
+/// [`Verdict::CannotTell`].
 fn report_unverified(config: &Config, error: &anyhow::Error) -> anyhow::Result<ExitCode> {
     report_error(error, config.json);
     let broken = error

@@ -1,4 +1,4 @@
-//! `filrouge verify --bundle FILE`: exit 0 intact, 1 broken, 2 cannot tell. Needs no store and no keyring.
+//! `filrouge verify --bundle FILE`: exit 0 intact, 1 broken, 2 undecided. Needs no store and no keyring.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

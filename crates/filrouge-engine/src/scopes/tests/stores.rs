@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use filrouge_store::Ledger;
 use filrouge_store::command::Command;
 use filrouge_store::hot::{
-    Change, Edition, HotBounds, HotHealth, HotKey, HotSession, HotStore, MemoryHot, Recent,
+    Edition, FieldChanges, HotBounds, HotHealth, HotKey, HotSession, HotStore, MemoryHot, Recent,
     RecentFill, RecentUpdate,
 };
 use filrouge_store::ledger::{
@@ -193,7 +193,7 @@ impl FailingHot {
     }
 
     /// A commit on restored data, which makes it the newest data.
-    fn commit_dumped(&self, key: &HotKey, mut loaded: HotSession, change: Change) -> Edition {
+    fn commit_dumped(&self, key: &HotKey, mut loaded: HotSession, change: FieldChanges) -> Edition {
         loaded.fields.retain(|field| {
             !change.removes.contains(&field.name)
                 && !change.puts.iter().any(|put| put.name == field.name)
@@ -242,7 +242,7 @@ impl HotStore for FailingHot {
         key: &HotKey,
         expected: Option<Edition>,
         incarnation: u64,
-        change: Change,
+        change: FieldChanges,
     ) -> Result<Option<Edition>, Failure> {
         self.run(async {
             match self.dumped(key) {

@@ -19,12 +19,12 @@ const DROPS_PER_CALL: usize = 4;
 
 /// A key: of an ephemeral session, or of a copy of recent turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Slot {
+pub(super) enum TypedKey {
     Session(HotKey),
     Recent(HotKey),
 }
 
-/// The value of a key. Only the field that the key's [`Slot`] names is used; the other field is empty.
+/// The value of a key. Only the field that the key's [`TypedKey`] names is used; the other field is empty.
 #[derive(Default)]
 pub(super) struct KeyValue {
     pub(super) session: Session,
@@ -52,7 +52,7 @@ pub(super) struct Keys {
     /// The time of the current call.
     now: Timestamp,
     /// Ordered by last write, oldest first. All keys have the same time to live, so the first one expires first.
-    entries: LinkedHashMap<Slot, Entry>,
+    entries: LinkedHashMap<TypedKey, Entry>,
     used_bytes: u64,
     expired: u64,
     evicted: u64,
@@ -84,16 +84,16 @@ impl Keys {
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.now = now;
         for _ in 0..DROPS_PER_CALL {
-            let oldest = self.entries.front().map(|(slot, _)| *slot);
-            if !oldest.is_some_and(|slot| self.drop_expired(slot)) {
+            let oldest = self.entries.front().map(|(key, _)| *key);
+            if !oldest.is_some_and(|key| self.drop_expired(key)) {
                 return;
             }
         }
     }
 
     /// The value of a key that has not expired.
-    pub(super) fn get(&self, slot: Slot) -> Option<&KeyValue> {
-        let entry = self.entries.get(&slot)?;
+    pub(super) fn get(&self, key: TypedKey) -> Option<&KeyValue> {
+        let entry = self.entries.get(&key)?;
         (entry.expires_at > self.now).then_some(&entry.value)
     }
 
@@ -101,11 +101,11 @@ impl Keys {
     /// has changed nothing, and the time to live is not restarted.
     pub(super) fn change<R>(
         &mut self,
-        slot: Slot,
+        key: TypedKey,
         change: impl FnOnce(&mut KeyValue) -> Option<R>,
     ) -> Option<R> {
-        self.drop_expired(slot);
-        let result = match self.entries.get_mut(&slot) {
+        self.drop_expired(key);
+        let result = match self.entries.get_mut(&key) {
             Some(entry) => change(&mut entry.value)?,
             None => {
                 let mut new_value = KeyValue::default();
@@ -115,17 +115,17 @@ impl Keys {
                     bytes: 0,
                     expires_at: self.now,
                 };
-                self.entries.insert(slot, entry);
+                self.entries.insert(key, entry);
                 result
             }
         };
-        self.mark_written(slot);
+        self.mark_written(key);
         Some(result)
     }
 
     /// Moves a written key to the end of the order, updates sizes, and evicts keys if the store is full.
-    fn mark_written(&mut self, slot: Slot) {
-        let Some(entry) = self.entries.to_back(&slot) else {
+    fn mark_written(&mut self, key: TypedKey) {
+        let Some(entry) = self.entries.to_back(&key) else {
             return;
         };
         let bytes = entry.value.bytes();
@@ -146,20 +146,20 @@ impl Keys {
     }
 
     /// Drops a key if it has expired; returns whether it did.
-    fn drop_expired(&mut self, slot: Slot) -> bool {
+    fn drop_expired(&mut self, key: TypedKey) -> bool {
         let is_expired = self
             .entries
-            .get(&slot)
+            .get(&key)
             .is_some_and(|entry| entry.expires_at <= self.now);
         if is_expired {
             self.expired += 1;
-            self.remove(slot);
+            self.remove(key);
         }
         is_expired
     }
 
-    pub(super) fn remove(&mut self, slot: Slot) {
-        if let Some(entry) = self.entries.remove(&slot) {
+    pub(super) fn remove(&mut self, key: TypedKey) {
+        if let Some(entry) = self.entries.remove(&key) {
             self.used_bytes -= entry.bytes;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::{Change, Edition, Field, HotSession};
+use super::super::{Edition, Field, FieldChanges, HotSession};
 
 /// The approximate overhead of a field in bytes.
 const FIELD_BYTES: u64 = 96;
@@ -41,7 +41,7 @@ impl Session {
     }
 
     /// A lower bound of the session's size in bytes after a change.
-    pub(super) fn bytes_after(&self, change: &Change) -> u64 {
+    pub(super) fn bytes_after(&self, change: &FieldChanges) -> u64 {
         let stored_size = |name: &[u8]| {
             self.fields
                 .get(name)
@@ -55,7 +55,7 @@ impl Session {
         bytes
     }
 
-    pub(super) fn commit(&mut self, incarnation: u64, nonce: u64, change: Change) -> Edition {
+    pub(super) fn commit(&mut self, incarnation: u64, nonce: u64, change: FieldChanges) -> Edition {
         for name in &change.removes {
             if let Some(value) = self.fields.remove(name) {
                 self.bytes -= field_size(name, &value);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Change, HotBounds};
+use super::super::{FieldChanges, HotBounds};
 use super::fixture::{HotFixture, change, key, large_bounds, numbers};
 use super::history::TestHistory;
 
@@ -35,13 +35,16 @@ pub async fn keys_expire(make: impl AsyncFn(HotBounds) -> HotFixture) {
     assert!(exists || f.now() - before >= TTL);
     wait_until(&f, async || {
         // Neither a refused write nor an outdated update counts as a write.
-        let refused = f.commit(&s, None, 2, Change::default());
+        let refused = f.commit(&s, None, 2, FieldChanges::default());
         let made_anew = f.load(&s).await.is_none() && f.edition(&s).await.is_none();
         made_anew || numbers(refused.await) == Some((2, 1))
     })
     .await;
     wait_until(&f, async || f.recent(&s, 9).await.is_none()).await;
-    assert_eq!(f.commit(&s, created, 3, Change::default()).await, None);
+    assert_eq!(
+        f.commit(&s, created, 3, FieldChanges::default()).await,
+        None
+    );
 }
 
 /// Writes four times, each well within the time to live of the previous write, and checks after more than one time to
@@ -52,7 +55,7 @@ async fn survives_while_written(f: &HotFixture, name: &str) -> Option<bool> {
     for n in 1..=4 {
         let late = f.now() - written >= TTL;
         written = f.now();
-        let next = f.commit(&s, last, 1, Change::default()).await;
+        let next = f.commit(&s, last, 1, FieldChanges::default()).await;
         f.advance(&s, &[&history.put(n, "record")]).await;
         // The write itself took time.
         if late || f.now() - written >= TTL {
@@ -97,8 +100,11 @@ pub async fn an_expired_session_can_be_created_again(make: impl AsyncFn(HotBound
     })
     .await;
     assert!(f.hot.forget(&s, created).await.unwrap());
-    assert_eq!(f.commit(&s, created, 1, Change::default()).await, None);
-    let again = f.commit(&s, None, 2, Change::default()).await;
+    assert_eq!(
+        f.commit(&s, created, 1, FieldChanges::default()).await,
+        None
+    );
+    let again = f.commit(&s, None, 2, FieldChanges::default()).await;
     assert_eq!(numbers(again), Some((2, 1)));
     assert_eq!(f.load(&s).await, Some((again.unwrap(), Vec::new())));
 }

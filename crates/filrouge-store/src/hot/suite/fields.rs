@@ -1,6 +1,6 @@
 //! Fields are returned as written, for any bytes, under their own key.
 
-use super::super::{Change, Edition, Field, HotBounds};
+use super::super::{Edition, Field, FieldChanges, HotBounds};
 use super::fixture::{HotFixture, change, field, key, large_bounds, numbers, sorted};
 
 /// Asserts equality without printing megabytes on failure.
@@ -44,14 +44,14 @@ pub async fn any_bytes_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
         puts.push(field(&vec![0; length], &vec![0xff; length]));
     }
     let puts = sorted(puts);
-    let commit = Change {
+    let commit = FieldChanges {
         removes: Vec::new(),
         puts: puts.clone(),
     };
     let created = f.commit(&s, None, 1, commit).await;
     assert_same_fields(f.load(&s).await, created, &puts);
     let removes = puts.iter().map(|field| field.name.clone()).collect();
-    let commit = Change {
+    let commit = FieldChanges {
         removes,
         puts: Vec::new(),
     };
@@ -89,7 +89,7 @@ pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture)
     let (first, second) = fields.split_at(2900);
     let mut last = None;
     for puts in [first, second] {
-        let commit = Change {
+        let commit = FieldChanges {
             removes: Vec::new(),
             puts: puts.to_vec(),
         };
@@ -98,7 +98,7 @@ pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture)
     assert_eq!(numbers(last), Some((1, 2)));
     assert_same_fields(f.load(&s).await, last, &fields);
     let removes = first.iter().map(|field| field.name.clone()).collect();
-    let commit = Change {
+    let commit = FieldChanges {
         removes,
         puts: Vec::new(),
     };
@@ -111,10 +111,10 @@ pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture)
 pub async fn a_session_without_fields_is_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
     let f = make(large_bounds()).await;
     let s = key("s");
-    let created = f.commit(&s, None, 5, Change::default()).await;
+    let created = f.commit(&s, None, 5, FieldChanges::default()).await;
     assert_eq!(numbers(created), Some((5, 1)));
     assert_eq!(f.load(&s).await, Some((created.unwrap(), Vec::new())));
-    assert_eq!(f.commit(&s, None, 6, Change::default()).await, None);
+    assert_eq!(f.commit(&s, None, 6, FieldChanges::default()).await, None);
     let puts = change(&[], &[(b"a", b"1")]);
     let second = f.commit(&s, created, 5, puts).await;
     let third = f.commit(&s, second, 5, change(&[b"a"], &[])).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use filrouge_types::{Clock, FixedClock, SessionId, TenantId};
 
-use super::super::{Change, Edition, Field, HotBounds, HotKey, HotSession, HotStore};
+use super::super::{Edition, Field, FieldChanges, HotBounds, HotKey, HotSession, HotStore};
 
 /// The clock by which a store expires keys.
 pub enum TestClock {
@@ -41,8 +41,8 @@ pub fn key(session: &str) -> HotKey {
 }
 
 /// A change with names to remove, and names and values to write.
-pub fn change(removes: &[&[u8]], puts: &[(&[u8], &[u8])]) -> Change {
-    Change {
+pub fn change(removes: &[&[u8]], puts: &[(&[u8], &[u8])]) -> FieldChanges {
+    FieldChanges {
         removes: removes.iter().map(|name| name.to_vec()).collect(),
         puts: puts
             .iter()
@@ -97,7 +97,7 @@ impl HotFixture {
         key: &HotKey,
         expected: Option<Edition>,
         incarnation: u64,
-        change: Change,
+        change: FieldChanges,
     ) -> Option<Edition> {
         let done = self.hot.commit(key, expected, incarnation, change).await;
         done.unwrap()

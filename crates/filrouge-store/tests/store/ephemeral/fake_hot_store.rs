@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use filrouge_store::hot::{
-    Change, Edition, Field, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
-    RecentUpdate,
+    Edition, Field, FieldChanges, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent,
+    RecentFill, RecentUpdate,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -18,7 +18,7 @@ pub(crate) type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) struct FakeHotStore {
     pub(crate) bounds: HotBounds,
     pub(crate) sessions: Mutex<HashMap<HotKey, (Edition, Fields)>>,
-    pub(crate) changes: Mutex<Vec<Change>>,
+    pub(crate) changes: Mutex<Vec<FieldChanges>>,
     /// If set, calls take effect and then fail.
     pub(crate) fails_after: AtomicBool,
 }
@@ -32,7 +32,7 @@ impl FakeHotStore {
         self.sessions.lock().unwrap().insert(key, state);
     }
 
-    pub(crate) fn newest_change(&self) -> Change {
+    pub(crate) fn newest_change(&self) -> FieldChanges {
         self.changes.lock().unwrap().last().unwrap().clone()
     }
 
@@ -79,7 +79,7 @@ impl HotStore for FakeHotStore {
         key: &HotKey,
         expected: Option<Edition>,
         incarnation: u64,
-        change: Change,
+        change: FieldChanges,
     ) -> Result<Option<Edition>, Failure> {
         tokio::task::yield_now().await;
         let mut sessions = self.sessions.lock().unwrap();

@@ -9,7 +9,7 @@ use super::wire::{Audio, Entry, Message};
 use crate::stream::json::{self, Raw};
 
 /// The reason why an answer stopped.
-pub(super) struct Finish {
+pub(super) struct ChoiceFinish {
     /// The standard finish reason.
     pub(super) standard: &'static str,
     /// The server's finish reason.
@@ -36,7 +36,7 @@ pub(super) struct Choice {
     calls: Calls,
     /// The piece that began last, of any kind.
     last_piece: Option<PieceId>,
-    finish: Option<Finish>,
+    finish: Option<ChoiceFinish>,
 }
 
 impl Choice {
@@ -48,7 +48,7 @@ impl Choice {
         }
     }
 
-    pub(super) const fn finish(&self) -> Option<&Finish> {
+    pub(super) const fn finish(&self) -> Option<&ChoiceFinish> {
         self.finish.as_ref()
     }
 
@@ -206,7 +206,7 @@ impl Choice {
         if provider_reason != standard_raw {
             set_metadata("provider_finish_reason", &provider_reason);
         }
-        self.finish = Some(Finish {
+        self.finish = Some(ChoiceFinish {
             standard,
             word: reason.to_owned(),
             is_failure,

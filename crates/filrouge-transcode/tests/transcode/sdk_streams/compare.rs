@@ -6,7 +6,7 @@ use filrouge_provider_rules::Provider;
 use filrouge_types::TurnStatus;
 use serde_json::{Value, json};
 
-use super::recorded::{Call, Recorded, RecordedError, Thought};
+use super::recorded::{Call, Recorded, RecordedError, RecordedThought};
 use super::scenario::{Delivery, Ending, Scenario};
 
 /// Returns the first difference as an error. `method` is the SDK's method to read the answer.
@@ -49,17 +49,17 @@ fn compare_thoughts(
     recorded: &Recorded,
 ) -> Result<(), String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let has_content = |thought: &Thought| {
+    let has_content = |thought: &RecordedThought| {
         !thought.text.is_empty() || thought.signature.is_some() || thought.sealed.is_some()
     };
     let reported = sdk["thoughts"].as_array().unwrap().iter();
-    let reported = reported.map(|thought| Thought {
+    let reported = reported.map(|thought| RecordedThought {
         text: text(&thought["text"]).unwrap(),
         signature: text(&thought["signature"]),
         sealed: text(&thought["sealed"]),
     });
-    let mut reported: Vec<Thought> = reported.filter(has_content).collect();
-    let recorded: Vec<Thought> = recorded
+    let mut reported: Vec<RecordedThought> = reported.filter(has_content).collect();
+    let recorded: Vec<RecordedThought> = recorded
         .thoughts
         .iter()
         .filter(|t| has_content(t))
@@ -71,7 +71,7 @@ fn compare_thoughts(
         && reported != recorded
         && let Some(last) = reported.pop()
     {
-        let last = Thought {
+        let last = RecordedThought {
             signature: None,
             sealed: None,
             ..last

@@ -18,7 +18,7 @@ pub(crate) struct Recorded {
     pub(crate) status: Option<TurnStatus>,
     pub(crate) text: String,
     pub(crate) refusal: String,
-    pub(crate) thoughts: Vec<Thought>,
+    pub(crate) thoughts: Vec<RecordedThought>,
     pub(crate) calls: Vec<Call>,
     pub(crate) others: BTreeMap<String, String>,
     pub(crate) finish: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Recorded {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Thought {
+pub(crate) struct RecordedThought {
     pub(crate) text: String,
     pub(crate) signature: Option<String>,
     pub(crate) sealed: Option<String>,
@@ -125,7 +125,7 @@ impl Recorded {
             }
             ("text", None) => self.text += &decode_string(part.text),
             ("refusal", None) => self.refusal += &decode_string(part.refusal),
-            ("reasoning", None) => self.thoughts.push(Thought {
+            ("reasoning", None) => self.thoughts.push(RecordedThought {
                 text: decode_string(part.text),
                 signature: part.signature,
                 sealed: part.redacted.or(part.encrypted_content),
