@@ -133,20 +133,6 @@ impl Caller {
     }
 }
 
-#[cfg(test)]
-impl From<&Scope> for Caller {
-    fn from(scope: &Scope) -> Self {
-        let tenant = scope.tenant.clone();
-        match &scope.viewer {
-            Viewer::Operator => Self::operator(tenant),
-            Viewer::EndUser(identity) => Self::local(tenant, identity.clone()),
-        }
-        .with_token(scope.token)
-        .with_fence(scope.fence)
-        .with_name(scope.key.clone())
-    }
-}
-
 fn forbidden(permission: Permission, role: CallerRole, refused: PermissionRefusal) -> Failure {
     let (word, role) = (permission.as_str(), role.as_str());
     let (detail, hint) = match refused {

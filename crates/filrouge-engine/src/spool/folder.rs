@@ -6,6 +6,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+mod full_disk;
+
 use super::frame::{DeadLetterReason, EntryInfo, Header, Seal, SpooledLease, scan};
 
 const QUEUE: &str = "queue";
@@ -403,28 +406,5 @@ impl Folder {
         }
         fs::remove_dir_all(&self.path)?;
         Ok(None)
-    }
-
-    /// Simulates a full disk for the file of dead letters if `dead`, otherwise for the queue file.
-    #[cfg(test)]
-    pub(super) fn simulate_full_disk(&mut self, dead: bool) {
-        let growing = if dead {
-            &mut self.dead
-        } else {
-            &mut self.queue
-        };
-        growing.file = private_file().write(true).open("/dev/full").unwrap();
-    }
-
-    /// Ends the simulation of a full disk.
-    #[cfg(test)]
-    pub(super) fn end_full_disk(&mut self) {
-        for (name, growing) in [(QUEUE, &mut self.queue), (DEAD, &mut self.dead)] {
-            let file = private_file()
-                .read(true)
-                .write(true)
-                .open(self.path.join(name));
-            growing.file = file.unwrap();
-        }
     }
 }

@@ -25,7 +25,7 @@ macro_rules! links {
     ($($from:ident $parameters:ident: $($to:ident)+;)+) => {
         /// Operations, each with the target operations of the links in its successful responses, and with the
         /// parameters of these links.
-        const LINKS: &[(&str, &[&str], Parameters)] = &[$((stringify!($from), &[$(stringify!($to)),+], $parameters)),+];
+        pub(super) const LINKS: &[(&str, &[&str], Parameters)] = &[$((stringify!($from), &[$(stringify!($to)),+], $parameters)),+];
     };
 }
 
@@ -65,12 +65,4 @@ pub(super) fn add_links(operation: &str, responses: &mut Value) {
             }
         }
     }
-}
-
-/// Returns all operations that have a link or are the target of one; they may repeat.
-#[cfg(test)]
-pub(super) fn linked_operations() -> impl Iterator<Item = &'static str> {
-    LINKS
-        .iter()
-        .flat_map(|source| source.1.iter().copied().chain([source.0]))
 }

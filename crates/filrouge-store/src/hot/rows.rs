@@ -67,17 +67,6 @@ impl EphemeralRows {
         Ok(decoded)
     }
 
-    /// All fields of the session.
-    #[cfg(test)]
-    pub(super) fn encode(&self) -> Vec<Field> {
-        let keys = self.sizes.keys();
-        let fields = keys.map(|key| Field {
-            name: key.field_name(),
-            value: codec::write(&self.rows, key).unwrap(),
-        });
-        fields.collect()
-    }
-
     /// Whether any row was changed since the last commit.
     pub(super) fn is_changed(&self) -> bool {
         let has_changes = |changes: &RowChanges| changes.erased || !changes.changed_rows.is_empty();

@@ -2,19 +2,6 @@
 
 use std::path::PathBuf;
 
-/// The names of all commands, for the test of the help texts.
-#[cfg(test)]
-pub(super) const COMMANDS: [&str; 8] = [
-    "/task",
-    "/members",
-    "/history",
-    "/search",
-    "/pause",
-    "/end",
-    "/team deploy",
-    "/help",
-];
-
 /// The number of messages that `/history` shows by default.
 const DEFAULT_HISTORY_COUNT: usize = 20;
 

@@ -310,3 +310,16 @@ pub(super) async fn wait_until(description: &str, mut condition: impl AsyncFnMut
     }
     panic!("timed out waiting until {description}");
 }
+
+impl From<&Scope> for Caller {
+    fn from(scope: &Scope) -> Self {
+        let tenant = scope.tenant.clone();
+        match &scope.viewer {
+            Viewer::Operator => Self::operator(tenant),
+            Viewer::EndUser(identity) => Self::local(tenant, identity.clone()),
+        }
+        .with_token(scope.token)
+        .with_fence(scope.fence)
+        .with_name(scope.key.clone())
+    }
+}

@@ -14,6 +14,18 @@ use crate::keyring::Keyring;
 use crate::record::{Batch, RecordPlacement};
 use crate::rows::{DraftChunk, DraftRow, EventRow, SessionRow, Tx};
 
+impl EphemeralRows {
+    /// All fields of the session.
+    fn encode(&self) -> Vec<Field> {
+        let keys = self.sizes.keys();
+        let fields = keys.map(|key| Field {
+            name: key.field_name(),
+            value: codec::write(&self.rows, key).unwrap(),
+        });
+        fields.collect()
+    }
+}
+
 fn label() -> impl Strategy<Value = Option<Box<str>>> {
     proptest::option::of(".{0,12}".prop_map(Into::into))
 }
