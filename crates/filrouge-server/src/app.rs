@@ -4,11 +4,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use filrouge_engine::Engine;
 use filrouge_engine::anchor::AnchorKeeper;
+use filrouge_engine::{Caller, Engine};
 use filrouge_http::HttpLayer;
 use filrouge_http::access::Authority;
-use filrouge_http::limits::LimitSettings;
+use filrouge_http::limits::{LargeResponsePermit, LimitSettings};
+use filrouge_store::WorkSize;
+use filrouge_types::Failure;
 
 use crate::mcp::{McpSettings, McpState};
 use crate::recordings::Recordings;
@@ -62,5 +64,15 @@ impl App {
             search,
             http,
         }
+    }
+
+    /// A permit for a response that takes much work; see
+    /// [`large_response_permit`](filrouge_http::limits::Limits::large_response_permit).
+    pub(crate) async fn work_permit(
+        &self,
+        caller: &Caller,
+        size: WorkSize,
+    ) -> Result<LargeResponsePermit, Failure> {
+        self.limits().large_response_permit(caller, size).await
     }
 }

@@ -190,9 +190,7 @@ impl RowReader {
         if let Some(why) = end_reason {
             return Err(Failure::new(ErrorCode::Unauthenticated, why));
         }
-        let limits = self.app.limits();
-        let permit = limits.large_response_permit(&self.caller, WorkSize::Large);
-        let permit = permit.await?;
+        let permit = self.app.work_permit(&self.caller, WorkSize::Large).await?;
         self.query.limit = self.rows_left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.audit.page(&self.caller, query).await?;

@@ -72,10 +72,7 @@ pub(super) async fn restore_context(
         max_tokens: access.query.max_tokens,
         unanswered: access.query.unanswered,
     };
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Large);
-    let permit = permit.await?;
+    let permit = app.work_permit(&access.caller, WorkSize::Large).await?;
     let context = restore(app.engine(), &access.caller, &access.session, format, query).await?;
     let response = permit.hold(json_bytes(&context)?).await?;
     Ok(text("application/json", response))

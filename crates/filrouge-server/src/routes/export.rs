@@ -69,10 +69,7 @@ pub(super) async fn export_session(
     State(app): State<App>,
     access: SessionAccess<may::Read, ExportQuery>,
 ) -> RouteResult {
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Large);
-    let permit = permit.await?;
+    let permit = app.work_permit(&access.caller, WorkSize::Large).await?;
     let started_at = Instant::now();
     let (exported, media_type, name) = match access.query.format {
         Format::Json => {

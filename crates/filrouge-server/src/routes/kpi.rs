@@ -65,10 +65,7 @@ pub(super) async fn get_key_figures(
 ) -> RouteResult {
     check_tenant(&access.caller, tenant)?;
     // The report reads all events of the time range, so the number of concurrent ones is limited.
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let _permit = permit.await?;
+    let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let query = KpiQuery {
         since: access.query.since,
         until: access.query.until,
@@ -116,10 +113,7 @@ pub(super) async fn get_technical_status(
 ) -> RouteResult {
     check_tenant(&access.caller, tenant)?;
     // The status reads all events of a week, so the number of concurrent requests is limited.
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let _permit = permit.await?;
+    let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let status = app.events.technical_status(&access.caller).await?;
     json(&status)
 }

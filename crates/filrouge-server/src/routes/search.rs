@@ -157,10 +157,7 @@ pub(super) async fn search(
     access: TenantAccess<may::Read, SearchQuery>,
 ) -> RouteResult {
     let search_request = search_request(access.query)?;
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let permit = permit.await?;
+    let permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let no_library = Library::new(Vec::new(), 0);
     let searcher = app
         .search

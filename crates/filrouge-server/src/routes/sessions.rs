@@ -176,10 +176,7 @@ pub(super) async fn verify_session(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // A verification may read many sessions completely, so the number of concurrent ones is limited.
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let _permit = permit.await?;
+    let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let report = app.sessions.verify(&access.caller, access.session).await?;
     json(&Verified {
         status: report.verdict(),

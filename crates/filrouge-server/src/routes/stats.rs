@@ -23,10 +23,7 @@ pub(super) async fn get_stats(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let _permit = permit.await?;
+    let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let statistics = app.stats.of(&access.caller, &access.session).await?;
     json(&statistics)
 }
@@ -44,10 +41,7 @@ pub(super) async fn get_lineage(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let permit = app
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let _permit = permit.await?;
+    let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let lineage = app.stats.lineage(&access.caller, &access.session).await?;
     json(&lineage)
 }
