@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use filrouge_types::ErrorCode;
-
-use crate::shared::lock;
+use filrouge_types::{ErrorCode, lock};
 
 /// The maximum number of names that are counted separately, so that callers cannot create arbitrarily many metrics.
 const NAMES_MAX: usize = 64;

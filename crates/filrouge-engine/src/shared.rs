@@ -1,7 +1,5 @@
 //! Functions that many services share.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use filrouge_store::Scope;
 use filrouge_store::command::{Command, Write};
 use filrouge_types::{ErrorCode, Failure};
@@ -31,9 +29,4 @@ pub(crate) fn command_as(scope: &Scope, write: Write) -> Command {
 /// Serializes a value as JSON.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|e| internal(e.to_string()))
-}
-
-/// Locks `mutex`, even if a thread has panicked while it held the lock: each change of such data is one call.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

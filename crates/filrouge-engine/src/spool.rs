@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use filrouge_store::{Entropy, Keyring, Ledger};
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, lock};
 use tokio::sync::{Notify, watch};
 
 mod admin;
@@ -46,8 +46,6 @@ use files::Files;
 use probe::Probe;
 use seen::SeenSessions;
 use state::State;
-
-use crate::shared::lock;
 
 /// Options of the spool.
 #[derive(Debug, Clone)]

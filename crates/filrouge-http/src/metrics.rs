@@ -2,10 +2,11 @@
 //! dropped (P9). No label contains a value that a caller chose.
 
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use filrouge_types::lock;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -101,14 +102,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a metric of another part of the server, whose value is zero. Its name gets the prefix `filrouge_`, and
     /// if it is a counter, also the suffix `_total`. Values of labels must come from the program, never from callers.
     pub fn register<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
-        register(&mut self.registry(), name, help)
+        register(&mut lock(&self.registry), name, help)
     }
 
     /// Counts a request whose response begins. `route` is the route's template, never the path.
@@ -168,7 +165,7 @@ impl Metrics {
         let unauthenticated = self.unauthenticated.inner();
         unauthenticated.store(refused, Ordering::Relaxed);
         let mut out = String::new();
-        text::encode_registry(&mut out, &self.registry())?;
+        text::encode_registry(&mut out, &lock(&self.registry))?;
         text::encode(&mut out, other)?;
         Ok(out)
     }

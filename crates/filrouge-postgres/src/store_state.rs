@@ -1,13 +1,13 @@
 //! The state of the store that the ledger's readers, writers and watch share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::verify::VerifiedLog;
 use filrouge_store::{Keyring, Lanes};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 
 use crate::migrate::{self, SCHEMA_VERSION};
 use crate::vacuum::Erasure;
@@ -28,12 +28,6 @@ pub(crate) struct StoreState {
     /// When a transaction last found a lane that another server had locked.
     contended_at: Mutex<Option<Instant>>,
     erasure: Arc<Erasure>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The value behind each lock is replaced in one step, so it is valid even if a thread panicked while it held the
-    // lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StoreState {

@@ -1,8 +1,10 @@
 //! The circuit breaker. When Redis does not answer, the breaker blocks requests for a while. Then it permits one
 //! request as a probe, and blocks all others until Redis has answered the probe.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use filrouge_types::lock;
 
 /// The time for which requests are blocked after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +36,7 @@ impl Breaker {
             breaker: self,
             is_probe,
         };
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         match &state.blocked {
             None => Ok(permit(false)),
             Some((why, until)) if state.probing || Instant::now() < *until => Err(why.clone()),
@@ -47,12 +49,7 @@ impl Breaker {
 
     /// The reason why requests are blocked; `None` while they are permitted.
     pub(crate) fn blocked_reason(&self) -> Option<String> {
-        self.state().blocked.as_ref().map(|(why, _)| why.clone())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid even if the lock is poisoned, because no code panics while it changes the state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).blocked.as_ref().map(|(why, _)| why.clone())
     }
 }
 
@@ -60,7 +57,7 @@ impl Permit<'_> {
     /// Records that Redis answered.
     pub(crate) fn record_answer(self) {
         // Only the answer to a probe ends the blocking: other requests may have been sent before the failure.
-        if self.is_probe && self.breaker.state().blocked.take().is_some() {
+        if self.is_probe && lock(&self.breaker.0).blocked.take().is_some() {
             tracing::info!("[SESSIONS][HOT_UP] Redis answers again");
         }
     }
@@ -69,11 +66,8 @@ impl Permit<'_> {
     pub(crate) fn record_failure(self, why: &str) {
         let until = Instant::now() + PAUSE;
         // The guard must be dropped before the permit, whose `drop` locks the state.
-        let before = self
-            .breaker
-            .state()
-            .blocked
-            .replace((why.to_owned(), until));
+        let blocked = (why.to_owned(), until);
+        let before = lock(&self.breaker.0).blocked.replace(blocked);
         if before.is_none() {
             tracing::warn!(why, "[SESSIONS][HOT_DOWN] Redis is not used");
         }
@@ -83,7 +77,7 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if self.is_probe {
-            self.breaker.state().probing = false;
+            lock(&self.breaker.0).probing = false;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The connection to Redis: opened when it is first used, and again after it was lost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -154,11 +154,6 @@ impl Connections {
 }
 
 type Current = Mutex<(u64, Option<Connection>)>;
-
-fn lock(current: &Current) -> std::sync::MutexGuard<'_, (u64, Option<Connection>)> {
-    // The value is valid even if the lock is poisoned, because no code panics while it changes the value.
-    current.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn borrow_current(current: &Current, reused: bool) -> Option<BorrowedConnection> {
     let current = lock(current);

@@ -1,7 +1,9 @@
 //! When to ask Redis to rewrite its append-only file, in which erased contents remain until then.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use filrouge_types::lock;
 
 /// The minimum time between two requests: a rewrite writes everything that Redis stores.
 const REWRITE_GAP: Duration = Duration::from_secs(60);
@@ -15,23 +17,19 @@ pub(crate) const REMAINS: &str =
 pub(crate) struct Rewrites(Mutex<(bool, Option<Instant>)>);
 
 impl Rewrites {
-    fn lock(&self) -> MutexGuard<'_, (bool, Option<Instant>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records that the file holds erased contents.
     pub(crate) fn set_due(&self) {
-        self.lock().0 = true;
+        lock(&self.0).0 = true;
     }
 
     pub(crate) fn is_due(&self) -> bool {
-        self.lock().0
+        lock(&self.0).0
     }
 
     /// Whether to ask Redis now; then the rewrite is no longer due. Contents that are erased meanwhile make another one
     /// due, because the rewrite may have begun before.
     pub(crate) fn begin(&self, now: Instant) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let (is_due, asked_at) = *state;
         let may_ask = asked_at.is_none_or(|at| now.saturating_duration_since(at) >= REWRITE_GAP);
         if is_due && may_ask {

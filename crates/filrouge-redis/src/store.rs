@@ -1,14 +1,14 @@
 //! Implements the port [`HotStore`] on Redis.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use filrouge_store::hot::{
     Edition, FieldChanges, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
     RecentUpdate,
 };
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use redis::{Cmd, Value};
 
 use crate::breaker::Breaker;
@@ -64,8 +64,7 @@ impl RedisHot {
 
     /// The counts of failures so far.
     pub fn counts(&self) -> RedisCounts {
-        let counts = self.client.counts.lock();
-        *counts.unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.client.counts)
     }
 
     fn session_key(&self, key: &HotKey) -> String {

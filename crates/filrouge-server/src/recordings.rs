@@ -2,10 +2,10 @@
 //! ends its turn; and a server that stops waits until they have ended.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use filrouge_types::TurnId;
+use filrouge_types::{TurnId, lock};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -54,15 +54,10 @@ impl Recordings {
         }
     }
 
-    fn flushes(&self) -> MutexGuard<'_, HashMap<TurnId, mpsc::Sender<Flush>>> {
-        // Each change of the map is a single call, so the map is valid even if a thread panicked.
-        self.flushes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers the recording of a turn until the returned handle is dropped. The handle receives requests to flush.
     pub(crate) fn register(&self, turn: TurnId) -> FlushHandle<'_> {
         let (sender, requests) = mpsc::channel(4);
-        self.flushes().insert(turn, sender.clone());
+        lock(&self.flushes).insert(turn, sender.clone());
         FlushHandle {
             recordings: self,
             turn,
@@ -73,13 +68,13 @@ impl Recordings {
 
     /// Whether this process is recording a turn.
     pub(crate) fn is_recording(&self, turn: TurnId) -> bool {
-        self.flushes().contains_key(&turn)
+        lock(&self.flushes).contains_key(&turn)
     }
 
     /// If this process records the turn, waits until the recording has written its pending content, at most
     /// [`FLUSH_WITHIN`]. A request calls this before it ends the turn, so that the turn includes the content.
     pub(crate) async fn flush(&self, turn: TurnId) {
-        let Some(recording) = self.flushes().get(&turn).cloned() else {
+        let Some(recording) = lock(&self.flushes).get(&turn).cloned() else {
             return;
         };
         let (sender, flushed) = oneshot::channel();
@@ -133,7 +128,7 @@ impl FlushHandle<'_> {
 
 impl Drop for FlushHandle<'_> {
     fn drop(&mut self) {
-        let mut flushes = self.recordings.flushes();
+        let mut flushes = lock(&self.recordings.flushes);
         // The turn's next recording may already have replaced this one.
         let is_own = |sender: &mpsc::Sender<Flush>| sender.same_channel(&self.sender);
         if flushes.get(&self.turn).is_some_and(is_own) {

@@ -18,7 +18,6 @@ mod import;
 mod jsonl;
 pub mod ledger;
 pub mod library;
-mod locked;
 mod object;
 mod on_two_threads;
 pub mod opencode;

@@ -16,9 +16,10 @@ mod tests;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use filrouge_types::lock;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
@@ -317,11 +318,6 @@ impl Reader<'_> {
         })?;
         Ok(names)
     }
-}
-
-/// Locks a mutex. Ignores a panic of an earlier holder of the lock, because a panic cannot damage the values.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for ForeignDatabase {

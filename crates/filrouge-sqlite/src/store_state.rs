@@ -7,14 +7,14 @@
 //! disagree become suspects, whose reads and writes are refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
 use filrouge_store::verify::{Suspects, VerifiedLog};
 use filrouge_store::{Keyring, Lane, LanePosition, Lanes};
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, lock};
 use rusqlite::Connection;
 
 use crate::error::failure;
@@ -50,11 +50,6 @@ struct ChangeWatch {
     compare_every: i64,
     /// Whether, since the last comparison, other processes have committed changes with matching commit log rows.
     comparison_due: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of an earlier holder of the lock is ignored: each guarded value is replaced as a unit.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StoreState {

@@ -1,9 +1,9 @@
 //! The in-memory ledger, for tests and for the store address `memory:`. Its rows are in maps, and nothing is durable.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use filrouge_types::{Checkpoint, Clock, Failure, SessionId, TenantId, Timestamp, TurnId};
+use filrouge_types::{Checkpoint, Clock, Failure, SessionId, TenantId, Timestamp, TurnId, lock};
 use tokio::sync::watch;
 
 use crate::command::{Command, Outcome, Write};
@@ -34,11 +34,6 @@ pub struct MemoryLedger {
     suspects: Mutex<Suspects>,
     store_id: String,
     commits: watch::Sender<u64>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Rows are written only after all checks have passed, so a panic leaves no partial write.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryLedger {

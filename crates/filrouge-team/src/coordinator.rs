@@ -27,9 +27,9 @@ mod human;
 mod speech;
 mod turn_taking;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, lock};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::AgentSettings;
@@ -181,21 +181,17 @@ impl Coordinator {
 
     /// The task that the team works on.
     pub fn team_task(&self) -> Option<Box<str>> {
-        self.context().team_task().map(Into::into)
+        lock(&self.context).team_task().map(Into::into)
     }
 
     /// The newest `count` messages, the oldest of them first.
     pub fn newest(&self, count: usize) -> Vec<Message> {
-        self.context().newest(count).to_vec()
+        lock(&self.context).newest(count).to_vec()
     }
 
     /// The number of messages.
     pub fn message_count(&self) -> usize {
-        self.context().messages().len()
-    }
-
-    fn context(&self) -> MutexGuard<'_, ContextManager> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.context).messages().len()
     }
 
     /// Sends a command, and waits for the reply.

@@ -9,6 +9,7 @@ mod id;
 mod item;
 mod json;
 mod lease;
+mod lock;
 mod members;
 mod merge;
 mod moment;
@@ -38,6 +39,7 @@ pub use json::{
     replace_lone_surrogates,
 };
 pub use lease::{Checkpoint, Lease};
+pub use lock::lock;
 pub use members::Members;
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};

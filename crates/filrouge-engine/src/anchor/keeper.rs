@@ -1,12 +1,12 @@
 //! Threads that record a ledger's newest position while it commits.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use filrouge_store::{Ledger, Position};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 
 use super::{Anchor, WitnessFile};
 
@@ -48,9 +48,7 @@ impl Recorder {
                 if last_recorded.as_ref() != Some(&position) {
                     let before = last_recorded.clone().unwrap_or_default();
                     let result = record(&before, &position);
-                    let mut failure = thread_failure
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
+                    let mut failure = lock(&thread_failure);
                     match result {
                         Ok(()) => {
                             last_recorded = Some(position);
@@ -84,10 +82,7 @@ impl Recorder {
     }
 
     fn failure(&self) -> Option<String> {
-        self.last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.last_failure).clone()
     }
 }
 

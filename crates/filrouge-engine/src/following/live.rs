@@ -5,12 +5,12 @@
 //! verified (DESIGN §12, tail).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_store::rows::{LogRow, SessionPk};
 use filrouge_store::{LanePosition, Ledger, Position};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -42,11 +42,6 @@ enum Mode {
     },
     /// Polls, because no commit announces changes of a session that is only in the hot store.
     Polling,
-}
-
-fn lock(followers: &FollowerMap) -> MutexGuard<'_, HashMap<SessionPk, watch::Sender<()>>> {
-    // Each change of the map is one call, so a panic cannot leave it inconsistent.
-    followers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CommitNotifier {

@@ -8,12 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_store::hot::{HotKey, HotStore, RecentUpdate};
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use quick_cache::sync::Cache;
 use tokio::sync::{mpsc, oneshot};
 
 use super::tally::TierTally;
-use crate::shared::lock;
 
 /// The maximum number of queued steps.
 const QUEUED_STEPS_MAX: usize = 4096;

@@ -6,12 +6,11 @@ use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Command, Scope, Viewer, Write};
 use filrouge_store::hot::HotHealth;
 use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
-use filrouge_types::{Failure, SessionId};
+use filrouge_types::{Failure, SessionId, lock};
 
 use super::TieredLedger;
 use super::tally::is_hot_outage;
 use super::view::{HotReceipt, HotView};
-use crate::shared::lock;
 
 /// Wraps a query, so that it can be reclaimed if it never ran: the returned closure then returns it.
 fn reclaimable(query: SnapshotQuery) -> (SnapshotQuery, impl FnOnce() -> Option<SnapshotQuery>) {

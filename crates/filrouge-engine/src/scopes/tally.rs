@@ -3,10 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 
 use super::view::TierCounts;
-use crate::shared::lock;
 
 /// The counters, shared by all requests.
 #[derive(Debug, Default)]

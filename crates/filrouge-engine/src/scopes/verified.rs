@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex};
 use filrouge_store::command::{Scope, SessionToken, Viewer};
 use filrouge_store::hot::{HistoryVersion, HotKey};
 use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, SessionId, lock};
 use quick_cache::unsync::Cache;
 
 use super::TieredLedger;
 use super::recent::is_ledger_outage;
-use crate::shared::lock;
 
 /// The maximum number of sessions that are remembered.
 const SESSIONS_MAX: usize = 16_384;

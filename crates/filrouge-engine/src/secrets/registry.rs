@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use filrouge_types::{SessionId, TenantId, Timestamp, TurnId};
+use filrouge_types::{SessionId, TenantId, Timestamp, TurnId, lock};
 
 use super::turn::TurnSecrets;
-use crate::shared::lock;
 
 /// The maximum number of turns whose secrets are kept.
 const TURNS_MAX: usize = 10_000;

@@ -11,12 +11,11 @@ use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Scope, Viewer, Write};
 use filrouge_store::read::SessionOrTombstone;
 use filrouge_store::text_index::TextIndex;
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, SessionId, lock};
 
 use super::index::IndexKey;
 use crate::core::Core;
 use crate::engine::IndexFeed;
-use crate::shared::lock;
 
 /// The code for a failure of the index: `store_full` if its disk is full, else `store_unavailable`.
 fn code_for(cause: &Failure) -> ErrorCode {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use filrouge_engine::api_keys::Role;
 use filrouge_engine::caller::CallerRole;
-use filrouge_types::{IdentityId, TenantId, Timestamp};
+use filrouge_types::{IdentityId, TenantId, Timestamp, lock};
 use jsonwebtoken::{Algorithm, Header, Validation};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -120,10 +120,7 @@ impl Verifier {
     }
 
     pub(super) fn last_failure(&self) -> Option<String> {
-        self.last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.last_failure).clone()
     }
 
     /// Fetches the keys if the newest fetch was [`FETCH_EVERY`] ago, or if it failed and was [`FETCH_GAP`] ago.
@@ -150,10 +147,7 @@ impl Verifier {
     async fn fetch(&self) -> Result<(), JwtError> {
         let fetched = self.fetcher.fetch().await;
         let replaced = fetched.and_then(|bytes| self.replace_keys(bytes));
-        let mut last_failure = self
-            .last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut last_failure = lock(&self.last_failure);
         *last_failure = replaced.as_ref().err().map(ToString::to_string);
         replaced.inspect_err(|error| {
             tracing::error!(%error, "the issuer's keys cannot be fetched; the known ones stay in use");

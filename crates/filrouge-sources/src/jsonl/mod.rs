@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::files::{canonical, unreadable_report};
-use crate::locked::locked;
 use crate::object::Refusal;
 use crate::{
     Conversation, Fingerprint, Header, Listing, LoadedSession, ReadError, SkipReason, Skipped,
@@ -29,6 +28,7 @@ use crate::{
 
 pub(crate) use builder::{MessageBuilder, RecordInfo};
 pub(crate) use ends::{read_both_ends, title_of};
+use filrouge_types::lock;
 use lines::{LINE_BYTES_MAX, Lines};
 pub(crate) use newest::keep_newest;
 pub(crate) use state::{LogFile, State, list_folder, stem};
@@ -121,7 +121,7 @@ impl<F: Format> Logs<F> {
 
     /// Returns a session from the last listing if its file is unchanged; otherwise lists the sessions first.
     fn session(&self, id: &str) -> Result<Arc<Session<F::Context>>, ReadError> {
-        let listed = || locked(&self.last).sessions.get(id).cloned();
+        let listed = || lock(&self.last).sessions.get(id).cloned();
         let is_unchanged = |session: &Arc<Session<F::Context>>| {
             State::read(&session.file.path) == Some(session.file.state)
         };
@@ -135,7 +135,7 @@ impl<F: Format> Logs<F> {
     /// Lists the sessions and caches them; reads only the heads of files that are new or changed since the previous
     /// call. Concurrent callers wait for each other.
     fn refresh(&self) -> Listing {
-        let mut last = locked(&self.last);
+        let mut last = lock(&self.last);
         let (mut skipped, mut heads_read, mut heads) = (Vec::new(), Vec::new(), HashMap::new());
         for file in self.format.list_files(&mut skipped) {
             let cached = last.heads.remove(&file.path);

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::locked::locked;
+use filrouge_types::lock;
+
 use crate::{Listing, Source, SourceError};
 
 /// A listing of a source's sessions.
@@ -41,7 +42,7 @@ impl LastListing {
         source: &dyn Source,
         max_age: Duration,
     ) -> Result<Listed, SourceError> {
-        let mut last = locked(&self.0);
+        let mut last = lock(&self.0);
         if let Some(listed) = last.as_ref()
             && listed.began.elapsed() < max_age
         {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use filrouge_types::lock;
+
 use super::Catalog;
 use super::facts::FactsResult;
-use crate::locked::locked;
 
 /// The state of one query, which all clones of its library share.
 #[derive(Default)]
@@ -28,10 +29,10 @@ impl QueryState {
     }
 
     pub(super) fn facts(&self, id: &str) -> Option<FactsResult> {
-        locked(&self.facts).get(id).cloned()
+        lock(&self.facts).get(id).cloned()
     }
 
     pub(super) fn add_facts(&self, id: &str, facts: &FactsResult) {
-        locked(&self.facts).insert(id.into(), facts.clone());
+        lock(&self.facts).insert(id.into(), facts.clone());
     }
 }

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use filrouge_sqlite::foreign::{
     DatabaseFingerprint, ForeignDatabase, ForeignError, ForeignKind, Reader,
 };
+use filrouge_types::lock;
 
 use super::gathered::GatheredMessages;
 use super::layout::add_diff;
@@ -31,7 +32,6 @@ use super::session_rows::{self, SESSION, SESSION_V2, SQLITE, Schema};
 use super::storage::{MessageText, SessionText, Storage};
 use super::{session, session_message, sqlite};
 use crate::files::{Files, Folder};
-use crate::locked::locked;
 use crate::object::Writer;
 use crate::{Fingerprint, Header, Listing, ReadError, SkipReason, Skipped, SourceError};
 
@@ -65,7 +65,7 @@ impl Database {
         // nothing was committed between the two.
         reader.begin()?;
         let fingerprint = self.foreign.fingerprint()?;
-        let mut cached = locked(&self.schema);
+        let mut cached = lock(&self.schema);
         if let Some((old, schema)) = cached.as_ref()
             && fingerprint.is_some_and(|fingerprint| *old == fingerprint)
         {
@@ -86,7 +86,7 @@ impl Database {
     fn listing(&self) -> Result<Arc<Listing>, ForeignError> {
         // The fingerprint is read before the rows, so the next call sees changes made during this one. The lock is held
         // throughout, so that only one of several concurrent callers scans.
-        let mut listed = locked(&self.listed);
+        let mut listed = lock(&self.listed);
         let fingerprint = self.foreign.fingerprint()?;
         if let Some((old, listing)) = listed.as_ref()
             && fingerprint.is_some_and(|fingerprint| *old == fingerprint)

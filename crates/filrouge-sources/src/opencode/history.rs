@@ -10,12 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use filrouge_types::lock;
+
 use super::originals::OriginalRecords;
 use super::storage::{NAME, SessionText, Storage};
 use super::storages::{self, StoragePath};
 use super::{neutral, session};
 use crate::files::canonical;
-use crate::locked::locked;
 use crate::object::Writer;
 use crate::turns_of;
 use crate::{
@@ -71,7 +72,7 @@ impl OpenCode {
     fn scan(&self, listing: &mut Listing) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
         let (paths, mut not_storages) = storages::find_storages(&self.path)?;
         listing.skipped.append(&mut not_storages);
-        let mut storages = locked(&self.storages);
+        let mut storages = lock(&self.storages);
         for path in paths {
             if storages.contains_key(&path) {
                 continue;
@@ -90,7 +91,7 @@ impl OpenCode {
 
     /// The storages that were found so far; scans the path if there are none.
     fn storages(&self) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
-        let storages: Vec<_> = locked(&self.storages).values().cloned().collect();
+        let storages: Vec<_> = lock(&self.storages).values().cloned().collect();
         match storages.is_empty() {
             true => self.scan(&mut Listing::default()),
             false => Ok(storages),

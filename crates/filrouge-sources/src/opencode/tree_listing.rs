@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_types::{Clock, SystemClock};
+use filrouge_types::{Clock, SystemClock, lock};
 
 use super::layout::{Layout, report_orphan_folders};
 use super::session;
@@ -14,7 +14,6 @@ use super::storage::{Project, SessionText};
 use super::tree_first::read_first;
 use super::tree_messages::add_states;
 use crate::files::{FileState, Folder, file_state, is_hot};
-use crate::locked::locked;
 use crate::{Fingerprint, Header, Listing, SkipReason, Skipped, SourceError};
 
 /// A project folder: its name, the project's record, and the folders with its sessions and messages.
@@ -70,7 +69,7 @@ impl FileTree {
         let mut skipped = Vec::new();
         let (projects, ids) = self.read_projects(&mut skipped);
         self.report_orphans(&projects, &ids, &mut skipped);
-        let previous = std::mem::take(&mut *locked(&self.last));
+        let previous = std::mem::take(&mut *lock(&self.last));
         let mut current = LastListing::with_capacity(ids.len());
         for (project_dir, id) in ids {
             let project_dir = &projects[project_dir];
@@ -79,7 +78,7 @@ impl FileTree {
             }
         }
         let headers = self.newest_headers(&current, &mut skipped);
-        *locked(&self.last) = current;
+        *lock(&self.last) = current;
         let listing = Listing {
             headers,
             skipped,

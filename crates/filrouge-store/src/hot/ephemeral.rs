@@ -3,10 +3,10 @@
 //! The rules of turns run on cached rows; one commit writes the changes. The hot store accepts the commit only if the
 //! session still has the version that was cached. Otherwise the session is reloaded and the rules run again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use filrouge_types::{Clock, ErrorCode, Failure, SessionId, TenantId, Timestamp};
+use filrouge_types::{Clock, ErrorCode, Failure, SessionId, TenantId, Timestamp, lock};
 use quick_cache::{Weighter, sync, unsync};
 use tokio::sync::watch;
 
@@ -331,11 +331,6 @@ const EMPTY_SLOT_BYTES: u64 = 256;
 
 /// The expected number of cached sessions.
 const EXPECTED_SLOTS: usize = 1 << 10;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each value is changed by one call that does not panic midway.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The failure after too many concurrent writes to the session.
 fn too_many_writers(name: SessionName<'_>) -> Failure {

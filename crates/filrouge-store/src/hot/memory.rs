@@ -1,10 +1,10 @@
 //! The hot store in memory: the embedded default, for one process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, lock};
 
 use super::{
     Edition, FieldChanges, HotBounds, HotHealth, HotKey, HotSession, HotStore, Recent, RecentFill,
@@ -57,18 +57,12 @@ impl MemoryHot {
 
     /// The current size and the counters of the store.
     pub fn counts(&self) -> MemoryCounts {
-        self.lock().counts()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Keys> {
-        // Each change of a key performs all checks first and then cannot fail, so a panic leaves no key partially
-        // changed.
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.keys).counts()
     }
 
     /// Runs one call of the store on the keys.
     fn with_keys<T>(&self, call: impl FnOnce(&mut Keys) -> T) -> T {
-        let mut keys = self.lock();
+        let mut keys = lock(&self.keys);
         keys.begin(self.clock.now());
         let evicted_before = keys.counts().evicted;
         let result = call(&mut keys);

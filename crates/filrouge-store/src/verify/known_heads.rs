@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, lock};
 
 use super::suspects::{Name, OwnerHash, Suspects};
 use crate::keyring::{Keyring, MAC_BYTES};
@@ -300,19 +300,11 @@ impl KnownHeads {
 
     /// Returns the suspects that reads have found since the last call.
     pub fn take_suspects(&self) -> Suspects {
-        std::mem::take(
-            &mut *self
-                .found_suspects
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        std::mem::take(&mut *lock(&self.found_suspects))
     }
 
     fn add_found_suspects(&self, more: Suspects) {
-        let mut found_suspects = self
-            .found_suspects
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut found_suspects = lock(&self.found_suspects);
         *found_suspects = found_suspects.merged_with(more);
     }
 }

@@ -1,8 +1,8 @@
 //! What a process knows about the store that it has open. Both durable backends keep it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 use tokio::sync::watch;
 
 use super::known_heads::{CommitRange, HeadCheck, KnownHeads, commit_no_of, in_lane, read_commits};
@@ -28,12 +28,6 @@ pub struct VerifiedLog {
     known_heads: KnownHeads,
     /// Publishes the number of verified commits of all lanes.
     commits: watch::Sender<u64>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The value behind each lock is replaced in one step, so it is valid even if a thread panicked while it held the
-    // lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl VerifiedLog {

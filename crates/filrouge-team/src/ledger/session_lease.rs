@@ -1,12 +1,12 @@
 //! The lease of an open session (DESIGN §6, §11): renewed in the background, and released when the session is closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_engine::{AcquireLease, Caller, Engine, RenewLease};
 use filrouge_store::command::FencingToken;
-use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
+use filrouge_types::{ErrorCode, Failure, Lease, SessionId, lock};
 use tokio::task::JoinHandle;
 
 /// The number of the next session that this process opens: it makes holder names distinct.
@@ -111,13 +111,8 @@ impl SessionLease {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, LeaseState> {
-        // Every assignment leaves the state consistent, so a poisoned lock is harmless.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn fence(&self) -> u64 {
-        self.state().fence
+        lock(&self.state).fence
     }
 
     /// The caller for writes under the lease.
@@ -125,7 +120,7 @@ impl SessionLease {
     /// # Errors
     /// The reason why the lease is lost.
     pub(super) fn caller(&self) -> Result<Caller, Failure> {
-        let state = self.state();
+        let state = lock(&self.state);
         match &state.lost {
             Some(lost) => Err(lost.clone()),
             None => Ok(self
@@ -138,7 +133,7 @@ impl SessionLease {
     /// Marks the lease as lost, and returns the failure.
     fn mark_lost(&self, failure: Failure) -> Failure {
         tracing::warn!(session_id = %self.session, code = failure.code.as_str(), "the session's lease is lost");
-        self.state().lost = Some(failure.clone());
+        lock(&self.state).lost = Some(failure.clone());
         failure
     }
 
@@ -195,7 +190,7 @@ impl SessionLease {
         };
         // Acquiring an expired lease raises its fence by 1, so a greater fence shows that another caller had the lease.
         if lease.fence <= fence + 1 {
-            self.state().fence = lease.fence;
+            lock(&self.state).fence = lease.fence;
             return Ok(());
         }
         self.engine
@@ -253,7 +248,7 @@ impl SessionLease {
     /// The ledger's; the lease then expires.
     pub(super) async fn release(&self) -> Result<(), Failure> {
         let fence = {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             if state.lost.is_some() {
                 return Ok(());
             }

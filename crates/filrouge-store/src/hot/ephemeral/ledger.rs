@@ -1,10 +1,10 @@
 //! Makes the ephemeral sessions usable as a [`Ledger`]: queries about one session work, lists are empty.
 
 use async_trait::async_trait;
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use tokio::sync::watch;
 
-use super::{EphemeralSessions, lock};
+use super::EphemeralSessions;
 use crate::command::Command;
 use crate::hot::rows::EphemeralRows;
 use crate::keyring::{Keyring, MAC_BYTES};
