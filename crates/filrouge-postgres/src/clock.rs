@@ -1,9 +1,9 @@
 //! The database server's clock: all filrouge servers of one store use its time, whatever their own clocks show.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use filrouge_types::{Clock, SystemClock, Timestamp};
+use filrouge_types::{Clock, SystemClock, Timestamp, lock};
 
 /// An answer of the database that took longer than this is too imprecise to use.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ impl DatabaseClock {
     /// example because the process was suspended, is recorded only if it is the first.
     pub(crate) fn update(&self, sent_at: Instant, database_time: Timestamp) {
         let answer_time = Instant::now() - sent_at;
-        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = lock(&self.0);
         if answer_time <= ANSWER_TIME_MAX || newest.is_none() {
             *newest = Some((database_time, sent_at + answer_time / 2));
         }
@@ -29,7 +29,7 @@ impl DatabaseClock {
 
 impl Clock for DatabaseClock {
     fn now(&self) -> Timestamp {
-        let newest = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = *lock(&self.0);
         let Some((database_time, at)) = newest else {
             return SystemClock.now();
         };

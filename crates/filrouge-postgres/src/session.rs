@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
@@ -154,14 +154,12 @@ impl Session {
         let Some(prepared) = &self.prepared else {
             return Ok(None);
         };
-        // Entries are inserted in one step, so the map is valid even if a thread panicked while it held the lock.
-        let lock = || prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        let statement = lock().get(sql.text).cloned();
+        let statement = lock(prepared).get(sql.text).cloned();
         if statement.is_some() {
             return Ok(statement);
         }
         let statement = self.prepare_one(sql).await?;
-        lock().insert(sql.text, statement.clone());
+        lock(prepared).insert(sql.text, statement.clone());
         Ok(Some(statement))
     }
 

@@ -2,14 +2,14 @@
 //! triggers delete redacted and erased contents from the index in the same transaction.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexKey, IndexScope, IndexState,
     IndexStatus, IndexUpdate, IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 use tokio::runtime::Handle;
 
 use crate::connect::Connector;
@@ -203,18 +203,13 @@ impl PostgresIndex {
         scope: Option<&IndexScope>,
         check: impl FnOnce(&Transaction<'_>) -> Result<bool, Failure>,
     ) -> Result<bool, Failure> {
-        let checks = || {
-            self.next_checks
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        if !checks().is_due(scope) {
+        if !lock(&self.next_checks).is_due(scope) {
             return Ok(true);
         }
         let began = Instant::now();
         let is_intact = self.read(check).map_err(|failure| self.emptied(failure))?;
         if is_intact {
-            checks().record(scope, began);
+            lock(&self.next_checks).record(scope, began);
         }
         Ok(is_intact)
     }

@@ -1,6 +1,8 @@
 //! Counts the failures of a hot store on Redis.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use filrouge_types::lock;
 
 /// Failures since the hot store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,7 +24,7 @@ impl RedisCounts {
         counts: &Mutex<Self>,
         counter: impl FnOnce(&mut Self) -> &mut u64,
     ) -> Option<u64> {
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(counts);
         let count = counter(&mut counts);
         *count += 1;
         count.is_power_of_two().then_some(*count)

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, FairSlots, Health, Keyring, Lanes, Ledger,
     Position, QuerySubject, SlotBounds, StoreLoad, WorkSize,
 };
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
@@ -195,7 +195,7 @@ impl Shared {
     /// Runs a query in one snapshot.
     fn run_in_snapshot(&self, query: SnapshotQuery) -> Result<(), Failure> {
         // The pool can be empty: a connection whose query panicked was not returned to it.
-        let reader = match self.pool().pop() {
+        let reader = match lock(&self.readers).pop() {
             Some(reader) => reader,
             None => (self.connect)(&self.path, self.busy_timeout)?,
         };
@@ -213,13 +213,9 @@ impl Shared {
             Ok(())
         });
         if reader.is_autocommit() {
-            self.pool().push(reader);
+            lock(&self.readers).push(reader);
         }
         result
-    }
-
-    fn pool(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -311,7 +307,7 @@ impl Ledger for SqliteLedger {
         self.slots.close();
         self.reserved_slot.close();
         self.writes.close().await;
-        self.shared.pool().clear();
+        lock(&self.shared.readers).clear();
         self.presence.release();
     }
 }

@@ -4,9 +4,10 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use filrouge_store::Entropy;
+use filrouge_types::lock;
 
 /// The name of a process that could not lock a file.
 const UNLOCKED: &str = "~";
@@ -38,18 +39,11 @@ impl Presence {
         }
     }
 
-    fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
-        // The value is replaced as a unit.
-        self.registration
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// This process's unique name. The first call chooses it and locks its file. If that fails, the name is
     /// [`UNLOCKED`], for which [`Self::has_exited`] is always false: other processes then learn only from missing
     /// heartbeats, and from the end of leases, that this process has ended.
     pub(crate) fn name(&self) -> String {
-        let mut current = self.registration();
+        let mut current = lock(&self.registration);
         if let Some(registration) = &*current {
             return registration.name.clone();
         }
@@ -92,8 +86,7 @@ impl Presence {
     /// Whether the process with this name has certainly exited.
     pub(crate) fn has_exited(&self, name: &str) -> bool {
         if !has_name_form(name)
-            || self
-                .registration()
+            || lock(&self.registration)
                 .as_ref()
                 .is_some_and(|registration| registration.name == name)
         {
@@ -121,7 +114,7 @@ impl Presence {
 
     /// Releases the lock and removes the file, when the ledger is closed.
     pub(crate) fn release(&self) {
-        if let Some(registration) = self.registration().take() {
+        if let Some(registration) = lock(&self.registration).take() {
             // If this fails, an empty file remains, which another process removes.
             let _ = fs::remove_file(self.folder.join(&registration.name));
             let _ = fs::remove_dir(&self.folder);

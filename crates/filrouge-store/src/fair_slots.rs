@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use filrouge_types::TenantId;
+use filrouge_types::{TenantId, lock};
 use tokio::sync::{Notify, oneshot};
 
 use crate::command::Viewer;
@@ -60,6 +60,7 @@ struct Shared {
     bounds: SlotBounds,
     /// Keys and end users are identified by 64-bit hashes, keyed with a secret of this process.
     hasher: RandomState,
+    /// A panic while the lock is held could lose a slot, but not give out too many.
     usage: Mutex<Usage>,
     /// Notified when the last slot is released.
     all_released: Notify,
@@ -132,7 +133,7 @@ impl FairSlots {
     pub async fn acquire(&self, caller: &(impl Hash, impl Hash), size: WorkSize) -> Option<Slot> {
         let caller = self.0.id_of(caller);
         let mut request = {
-            let mut usage = self.0.usage();
+            let mut usage = lock(&self.0.usage);
             if usage.is_closed {
                 return None;
             }
@@ -157,7 +158,7 @@ impl FairSlots {
     #[must_use]
     pub fn try_acquire(&self, caller: &(impl Hash, impl Hash), size: WorkSize) -> Option<Slot> {
         let caller = self.0.id_of(caller);
-        let mut usage = self.0.usage();
+        let mut usage = lock(&self.0.usage);
         let is_free = !usage.is_closed && usage.has_room(&self.0.bounds, caller, size);
         is_free.then(|| self.take(&mut usage, caller, size))
     }
@@ -177,7 +178,7 @@ impl FairSlots {
 
     /// Gives out no more slots. Everyone who waits gets none.
     pub fn close(&self) {
-        let mut usage = self.0.usage();
+        let mut usage = lock(&self.0.usage);
         usage.is_closed = true;
         usage.turns.clear();
         for caller in usage.callers.values_mut() {
@@ -199,16 +200,11 @@ impl FairSlots {
     /// The number of held slots.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.0.usage().held
+        lock(&self.0.usage).held
     }
 }
 
 impl Shared {
-    fn usage(&self) -> MutexGuard<'_, Usage> {
-        // A panic while the lock is held could lose a slot, but not give out too many.
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn id_of(&self, (key, end_user): &(impl Hash, impl Hash)) -> CallerId {
         CallerId {
             key: self.hasher.hash_one(key),
@@ -373,7 +369,7 @@ struct WaitingRequest<'a> {
 
 impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
-        let mut usage = self.shared.usage();
+        let mut usage = lock(&self.shared.usage);
         // After `acquire` has received the grant, the channel is empty.
         if !usage.remove(self) && self.receiver.try_recv().is_ok() {
             self.shared.release(&mut usage, self.caller, self.size);
@@ -392,7 +388,7 @@ pub struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut usage = self.shared.usage();
+        let mut usage = lock(&self.shared.usage);
         self.shared.release(&mut usage, self.caller, self.size);
     }
 }

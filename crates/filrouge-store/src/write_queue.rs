@@ -1,11 +1,11 @@
 //! The queue of writes to a durable store. One thread takes the writes from it, applies as many as have collected in
 //! one transaction with one flush, and then answers their callers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Outcome, Write};
@@ -134,8 +134,7 @@ impl WriteQueue {
     }
 
     fn sender(&self) -> Option<mpsc::Sender<Request>> {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        sender.clone()
+        lock(&self.sender).clone()
     }
 
     /// Queues a write, and waits until it is committed or refused.
@@ -177,10 +176,8 @@ impl WriteQueue {
     /// Closes the queue. Returns the writer's thread, which ends after the queued writes; `None` if it was closed
     /// before.
     fn stop(&self) -> Option<JoinHandle<()>> {
-        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        sender.take();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        thread.take()
+        lock(&self.sender).take();
+        lock(&self.thread).take()
     }
 
     /// Closes the queue, and waits for the queued writes.

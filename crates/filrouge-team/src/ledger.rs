@@ -4,12 +4,12 @@
 //! `docs/adr/0029-teams-in-the-ledger.md` explains how one turn contains messages of several speakers.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_engine::{CloseSession, Engine, PatchSession, SaveCheckpoint};
-use filrouge_types::{ErrorCode, Failure, RawJson, SessionId, SessionStatus, Timestamp};
+use filrouge_types::{ErrorCode, Failure, RawJson, SessionId, SessionStatus, Timestamp, lock};
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod item;
@@ -129,8 +129,7 @@ struct SessionWriter {
 impl LedgerRecord {
     /// Returns the newest warnings since the last call, at most 16.
     pub fn take_warnings(&self) -> Vec<SnapshotWarning> {
-        let warnings = self.writer.warnings.lock();
-        std::mem::take(&mut *warnings.unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.writer.warnings))
     }
 
     /// The fence of the session's lease.
@@ -208,7 +207,7 @@ impl SessionWriter {
         };
         let Err(warning) = written else { return };
         tracing::warn!(path = %warning.path.display(), code = warning.problem.code(), "the snapshot file was not written");
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = lock(&self.warnings);
         if warnings.len() == WARNINGS_MAX {
             warnings.remove(0);
         }

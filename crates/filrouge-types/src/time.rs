@@ -1,11 +1,13 @@
 //! Time: microseconds since 1970 in UTC, written as RFC 3339; clocks are injected (DESIGN §13).
 
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::lock;
 
 /// The longest duration of a lease. A lease that ends later than this from now was granted while a clock was wrong, and
 /// counts as ended.
@@ -123,7 +125,7 @@ impl LeaseTime {
     /// The time at the instant `at`, when the machine's clock shows `wall`. It follows a clock that is further back
     /// than the longest lease: then every lease granted before ends too far in the future, and counts as ended.
     fn advance(&self, wall: Timestamp, at: Instant) -> Timestamp {
-        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = lock(&self.0);
         let (time, since) = newest.unwrap_or((wall, at));
         let continued = time.after(at.saturating_duration_since(since));
         let is_far_back = continued > wall.after(LONGEST_LEASE);

@@ -1,7 +1,9 @@
 //! Budgets that all requests share: the total size of request bodies in memory, and the number of open streams.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use filrouge_types::lock;
 
 /// The maximum size in bytes of a body that may use the reserve.
 pub const SMALL_BODY: usize = 1 << 20;
@@ -85,7 +87,7 @@ impl Budget {
     /// Whether any caller has a reservation.
     #[cfg(test)]
     pub(super) fn has_reservations(&self) -> bool {
-        let usage = self.usage();
+        let usage = lock(&self.usage);
         !usage.by_caller.is_empty() || !usage.by_key.is_empty()
     }
 
@@ -100,12 +102,8 @@ impl Budget {
         })
     }
 
-    fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn used(&self) -> usize {
-        self.usage().total
+        lock(&self.usage).total
     }
 
     /// An empty reservation. Without [`Reservation::set_caller`] it counts as a large body of an unnamed caller.
@@ -135,14 +133,10 @@ struct Reserved {
 }
 
 impl Reservation {
-    fn reserved(&self) -> MutexGuard<'_, Reserved> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the caller whose share is used, as its key and the end user that the key acts for, and whether the announced
     /// size of the body is at most [`SMALL_BODY`]. Call it before anything is reserved; later it has no effect.
     pub fn set_caller(&self, key: &str, end_user: &str, is_small: bool) {
-        let mut reserved = self.reserved();
+        let mut reserved = lock(&self.reserved);
         if reserved.bytes == 0 {
             reserved.key = key.into();
             // NUL separates the two, since no id contains it.
@@ -155,7 +149,7 @@ impl Reservation {
     /// is available.
     #[must_use]
     pub fn resize(&self, bytes: usize) -> bool {
-        let current = self.reserved().bytes;
+        let current = lock(&self.reserved).bytes;
         match bytes.checked_sub(current) {
             Some(additional) => self.grow(additional),
             None => {
@@ -166,9 +160,9 @@ impl Reservation {
     }
 
     fn release(&self, bytes: usize) {
-        let mut reserved = self.reserved();
+        let mut reserved = lock(&self.reserved);
         reserved.bytes -= bytes;
-        let mut usage = self.budget.usage();
+        let mut usage = lock(&self.budget.usage);
         usage.total -= bytes;
         subtract(&mut usage.by_caller, &reserved.caller, bytes);
         subtract(&mut usage.by_key, &reserved.key, bytes);
@@ -179,13 +173,13 @@ impl Reservation {
     #[must_use]
     pub fn grow(&self, bytes: usize) -> bool {
         let budget = &self.budget;
-        let mut reserved = self.reserved();
+        let mut reserved = lock(&self.reserved);
         let Some(own_bytes) = reserved.bytes.checked_add(bytes) else {
             return false;
         };
         let is_small = reserved.is_small && own_bytes <= SMALL_BODY;
         let limit = budget.total - if is_small { 0 } else { budget.reserve };
-        let mut usage = budget.usage();
+        let mut usage = lock(&budget.usage);
         let caller_bytes = usage.by_caller.get(&reserved.caller).copied().unwrap_or(0);
         let key_bytes = usage.by_key.get(&reserved.key).copied().unwrap_or(0);
         let share = match budget.share {
@@ -211,7 +205,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let current = self.reserved().bytes;
+        let current = lock(&self.reserved).bytes;
         self.release(current);
     }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use filrouge_sources::Source;
 use filrouge_store::text_index::{IndexStatus, TextIndex};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 
 use super::compare::IndexSnapshot;
 use super::digest;
-use super::source_index::{SourceIndex, locked};
+use super::source_index::SourceIndex;
 
 /// The time after which opening a failed index is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -99,7 +99,7 @@ impl Indexes {
     #[must_use]
     pub fn open(&self, source: usize) -> Option<Arc<SourceIndex>> {
         let slot = self.slots.get(source)?;
-        let mut state = locked(&slot.state);
+        let mut state = lock(&slot.state);
         if state.opened.is_none() && state.failed.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
             return None;
         }
@@ -120,7 +120,7 @@ impl Indexes {
     /// When the folder or the file cannot be created or opened.
     pub fn open_or_create(&self, source: usize) -> Result<Option<Arc<SourceIndex>>, Failure> {
         match self.slots.get(source) {
-            Some(slot) => self.open_slot(slot, &mut locked(&slot.state), true),
+            Some(slot) => self.open_slot(slot, &mut lock(&slot.state), true),
             None => Ok(None),
         }
     }
@@ -193,7 +193,7 @@ impl Indexes {
     /// The time at which a search last used one of the indexes.
     #[must_use]
     pub fn last_used(&self) -> Option<Instant> {
-        let opened_index = |slot: &Slot| locked(&slot.state).opened.clone();
+        let opened_index = |slot: &Slot| lock(&slot.state).opened.clone();
         let opened = self.slots.iter().filter_map(opened_index);
         opened.filter_map(|index| index.last_used()).max()
     }

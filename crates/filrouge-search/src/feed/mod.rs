@@ -24,7 +24,6 @@ pub(crate) use compare::listing_failure;
 pub use indexer::Indexer;
 pub use indexes::{Indexes, OpenIndex, Overview, file_name};
 pub use source_index::SourceIndex;
-pub(crate) use source_index::locked;
 pub use step::StepOutcome;
 
 use filrouge_store::text_index::{IndexScope, Shard};

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use filrouge_sources::Source;
 use filrouge_sources::library::Listed;
 use filrouge_store::text_index::TextIndex;
-use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, lock};
 
 use super::compare::{Comparison, IndexSnapshot, compare, listing_failure};
 use super::lock::FeederLock;
@@ -63,8 +63,8 @@ impl SourceIndex {
     #[must_use]
     pub fn snapshot(&self, max_age: Duration) -> Arc<IndexSnapshot> {
         let is_young = |(listed, _): &&(Listed, Arc<Comparison>)| listed.began.elapsed() < max_age;
-        if let Some((_, comparison)) = locked(&self.last_comparison).as_ref().filter(is_young) {
-            *locked(&self.last_used) = Some(Instant::now());
+        if let Some((_, comparison)) = lock(&self.last_comparison).as_ref().filter(is_young) {
+            *lock(&self.last_used) = Some(Instant::now());
             return comparison.snapshot.clone();
         }
         self.snapshot_of(&self.list_source())
@@ -74,7 +74,7 @@ impl SourceIndex {
     /// index.
     #[must_use]
     pub fn snapshot_of(&self, listed: &Result<Listed, Failure>) -> Arc<IndexSnapshot> {
-        *locked(&self.last_used) = Some(Instant::now());
+        *lock(&self.last_used) = Some(Instant::now());
         let comparison = listed.clone().and_then(|listed| self.comparison(&listed));
         match comparison {
             Ok(comparison) => comparison.snapshot.clone(),
@@ -92,7 +92,7 @@ impl SourceIndex {
 
     /// Compares the index with a listing; returns the newest comparison if it used the same listing.
     pub(super) fn comparison(&self, listed: &Listed) -> Result<Arc<Comparison>, Failure> {
-        let mut last = locked(&self.last_comparison);
+        let mut last = lock(&self.last_comparison);
         if let Some((previous, comparison)) = last.as_ref()
             && previous.began == listed.began
         {
@@ -137,7 +137,7 @@ impl SourceIndex {
     /// The time at which a search last used the index.
     #[must_use]
     pub fn last_used(&self) -> Option<Instant> {
-        *locked(&self.last_used)
+        *lock(&self.last_used)
     }
 
     /// The number of failures of the index and of its source.
@@ -149,7 +149,7 @@ impl SourceIndex {
     /// Counts a failure of the index or its source, and logs it if it is the first with its error code.
     pub fn record_failure(&self, why: &Failure) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        if locked(&self.logged).insert(why.code) {
+        if lock(&self.logged).insert(why.code) {
             tracing::warn!(
                 source = self.source.name(),
                 %why,
@@ -175,7 +175,7 @@ impl SourceIndex {
 
     /// Drops the newest comparison, because the index has changed.
     pub(super) fn drop_comparison(&self) {
-        *locked(&self.last_comparison) = None;
+        *lock(&self.last_comparison) = None;
     }
 
     /// Acquires the lock for feeding the index; returns `None` while another feeder has it.
@@ -196,9 +196,4 @@ impl std::fmt::Debug for SourceIndex {
             .field("source", &self.source.name())
             .finish_non_exhaustive()
     }
-}
-
-/// Locks a mutex even if it is poisoned: its content is valid even if a thread panicked while it held the lock.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use filrouge_sources::library::Entry;
 use filrouge_sources::{Conversation, Library, LibraryError, ReadError, on_two_threads};
+use filrouge_types::lock;
 
 use super::found::{FoundSession, FoundSessions};
 use super::query::PreparedQuery;
-use crate::feed::locked;
 use crate::rank::Evidence;
 use crate::texts::session_documents;
 
@@ -27,7 +27,7 @@ pub(super) fn add_matches<'c>(
     let (cached, failed) = (entries.len() <= MAX_CACHED, Mutex::new(HashMap::new()));
     let sessions = on_two_threads(entries, 1, |entry| {
         // A source that did not answer is not read again in this search.
-        if (query.stopped)() || locked(&failed).contains_key(&entry.source) {
+        if (query.stopped)() || lock(&failed).contains_key(&entry.source) {
             return None;
         }
         match scan_session(library, query, entry, cached) {
@@ -36,7 +36,7 @@ pub(super) fn add_matches<'c>(
             Err(ReadError::Gone) => None,
             Err(ReadError::Skipped(_)) => Some((Evidence::NONE, false)),
             Err(ReadError::Unavailable(why)) => {
-                locked(&failed).insert(entry.source, why);
+                lock(&failed).insert(entry.source, why);
                 None
             }
         }

@@ -2,7 +2,7 @@
 //! and updates these in the index.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex as PlainMutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex as PlainMutex};
 use std::time::{Duration, Instant};
 
 use filrouge_engine::{Caller, ChangedSession, ChangedSessions, Engine};
@@ -10,7 +10,7 @@ use filrouge_store::ledger::Position;
 use filrouge_store::text_index::{
     IndexState, IndexVersion, IndexedSession, Key, SessionSelection, TextIndex,
 };
-use filrouge_types::{Clock, Failure, TenantId, Timestamp};
+use filrouge_types::{Clock, Failure, TenantId, Timestamp, lock};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
@@ -147,18 +147,14 @@ impl LedgerFeed {
     pub fn counts(&self) -> FeedCounts {
         FeedCounts {
             damaged: self.index.damaged(),
-            ..*self.lock_counts()
+            ..*lock(&self.counts)
         }
-    }
-
-    fn lock_counts(&self) -> MutexGuard<'_, FeedCounts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The failure of the newest step; `None` if it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        self.lock_failure().clone()
+        lock(&self.failure).clone()
     }
 
     /// Returns a receiver that is notified of the ledger's commits.
@@ -226,16 +222,12 @@ impl LedgerFeed {
         let mut state = self.state.lock().await;
         let began = Instant::now();
         let step = self.run_step(&mut state, limits).await;
-        let mut counts = self.lock_counts();
+        let mut counts = lock(&self.counts);
         counts.micros += u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         counts.failed += u64::from(step.is_err());
         drop(counts);
-        *self.lock_failure() = step.as_ref().err().cloned();
+        *lock(&self.failure) = step.as_ref().err().cloned();
         step
-    }
-
-    fn lock_failure(&self) -> MutexGuard<'_, Option<Failure>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run_step(&self, state: &mut State, limits: StepLimits) -> Result<FeedStep, Failure> {
@@ -299,7 +291,7 @@ impl LedgerFeed {
         } else {
             touches.since
         };
-        let mut counts = self.lock_counts();
+        let mut counts = lock(&self.counts);
         counts.unreadable += touches.unreadable;
         counts.lag_commits = lag_commits;
     }
@@ -376,7 +368,7 @@ impl LedgerFeed {
             .write_updates(seen, step_updates, position, done)
             .await?
         {
-            self.lock_counts().refused += 1;
+            lock(&self.counts).refused += 1;
             return Ok(0);
         }
         if let Some((realm, key)) = must_forget {
@@ -404,7 +396,7 @@ impl LedgerFeed {
             move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
         let written = self.call_index(call).await?;
         if written {
-            self.lock_counts().documents += documents;
+            lock(&self.counts).documents += documents;
         }
         Ok(written)
     }
@@ -452,7 +444,7 @@ impl LedgerFeed {
 
     /// Makes the index forget a session: its documents are removed, and it must be read again.
     async fn forget(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
-        self.lock_counts().forgotten += 1;
+        lock(&self.counts).forgotten += 1;
         let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
         self.call_index(forget).await.map(drop)
     }

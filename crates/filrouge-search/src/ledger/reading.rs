@@ -1,12 +1,12 @@
 //! Reads a session that commits have touched: only the touched turns, or the complete session.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use filrouge_engine::{Caller, ChangedSession, Engine, Extent, SessionAtCommit};
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
 };
-use filrouge_types::{Channel, ErrorCode, Failure};
+use filrouge_types::{Channel, ErrorCode, Failure, lock};
 
 use super::counts::FeedCounts;
 use super::documents::{ENTANGLED, UNREADABLE, approximate_bytes, build_update, is_entangled};
@@ -159,7 +159,7 @@ impl LedgerReader<'_> {
     }
 
     fn count(&self, add: impl FnOnce(&mut FeedCounts)) {
-        add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut lock(self.counts));
     }
 }
 

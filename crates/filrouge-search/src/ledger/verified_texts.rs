@@ -11,7 +11,7 @@ use filrouge_engine::{Caller, Engine, Extent};
 use filrouge_sources::ledger::{header, loose_seq, units};
 use filrouge_sources::{Header, Message};
 use filrouge_store::text_index::{DocumentNo, IndexedDocument, Key, TextIndex};
-use filrouge_types::{Failure, Recorded, SessionId, TenantId};
+use filrouge_types::{Failure, Recorded, SessionId, TenantId, lock};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::runtime::Handle;
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use super::counts::FeedCounts;
 use super::documents::document_key;
 use super::shard::realm_of;
-use crate::feed::{digest, locked};
+use crate::feed::digest;
 use crate::search_document::SearchDocument;
 
 /// The maximum size of the cached units, in bytes, and their estimated number.
@@ -180,7 +180,7 @@ impl VerifiedTexts {
             let stale = 1 + stale.count();
             let text = "the search index names documents that no record of the ledger confirms: they are left out";
             tracing::warn!(session_id = %first.session.1, stale, "{text}");
-            locked(&self.counts).stale += stale as u64;
+            lock(&self.counts).stale += stale as u64;
         }
     }
 
@@ -241,7 +241,7 @@ impl VerifiedTexts {
         keys: impl Iterator<Item = &'k Key> + Clone,
     ) -> Result<Vec<Option<Arc<SessionState>>>, Failure> {
         let unknown: BTreeSet<&Key> = {
-            let known = locked(&self.sessions);
+            let known = lock(&self.sessions);
             keys.clone()
                 .filter(|key| !known.contains_key(*key))
                 .collect()
@@ -249,7 +249,7 @@ impl VerifiedTexts {
         let no_unit = BTreeSet::new();
         let parts = unknown.iter().map(|key| (*key, extent_of(&no_unit)));
         let read = self.read_parts(&parts.collect::<Vec<_>>())?;
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = lock(&self.sessions);
         for (key, recorded) in read {
             let state = SessionState {
                 header: header(&recorded.session),

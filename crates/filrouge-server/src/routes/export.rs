@@ -1,7 +1,7 @@
 //! `/api/v1/sessions/{session_id}/export`.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use axum::extract::State;
@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use filrouge_document::{html, markdown};
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, Failure, Recorded};
+use filrouge_types::{ErrorCode, Failure, Recorded, lock};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -120,12 +120,12 @@ async fn write_bundle(
     let bundle = Arc::new(Mutex::new(LimitedText::default()));
     let out = bundle.clone();
     let sink = Box::new(move |text: &str| {
-        let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = lock(&out);
         fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
     });
     let exporting = app.bundles.export(&access.caller, &access.session, sink);
     let (turns, items) = exporting.await?;
-    let mut bundle = bundle.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bundle = lock(&bundle);
     Ok((std::mem::take(&mut bundle.0), load(turns, items)))
 }
 

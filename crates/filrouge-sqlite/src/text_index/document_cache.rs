@@ -8,10 +8,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use filrouge_store::text_index::{Candidate, DocumentNo, IndexScope, IndexedSession, SessionNo};
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use rusqlite::{Connection, Row};
 
-use super::files::{IndexFile, lock};
+use super::files::IndexFile;
 use super::rows::{query_all, query_optional, sessions_of_shard, shard_of};
 
 /// The maximum number of cached documents: 32 bytes each.

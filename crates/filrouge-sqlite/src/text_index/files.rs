@@ -9,11 +9,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
 use filrouge_store::{Entropy, OsEntropy};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, lock};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::connections::{data_version, reader, set_read_only, writer};
@@ -65,11 +65,6 @@ enum FileState {
     Empty,
     /// An index of filrouge that cannot be used, with the reason.
     Stale(&'static str),
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of an earlier holder of the lock is ignored: each value is replaced as a unit.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl IndexFile {

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use filrouge_store::text_index::{
     IndexKey, IndexScope, Key, Member, Members, SEAL_BYTES, SealedRow,
 };
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::apply::IndexChange;
 use super::counts::Counts;
 use super::document_cache::ResolvedScope;
-use super::files::{IndexFile, lock};
+use super::files::IndexFile;
 use super::forget;
 use super::rows::{StoredSession, execute, query_all, query_optional};
 use super::segments::{PostingsTable, Segment};

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo, product};
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use rusqlite::{Connection, params};
 
 use super::candidates::CandidateConditions;
 use super::document_cache::{ResolvedScope, read_candidate};
-use super::files::{IndexFile, lock};
+use super::files::IndexFile;
 use super::rows::{execute, query_all, query_number, query_optional};
 use crate::error::failure;
 

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 use memchr::{memchr_iter, memmem};
 use rusqlite::Connection;
 
 use super::connections::{CACHE_KIB, set_cache_size};
-use super::files::{IndexFile, lock};
+use super::files::IndexFile;
 use super::rows::query_optional;
 use super::segments::Segment;
 use super::spellings::each_match;

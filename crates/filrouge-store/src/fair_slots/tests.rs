@@ -50,10 +50,10 @@ async fn callers_that_wait_take_turns() {
     assert_eq!(order[..6], ["ann", "bob", "cyd", "ann", "bob", "ann"]);
     drop(held);
     assert!(
-        slots.0.usage().callers.is_empty(),
+        lock(&slots.0.usage).callers.is_empty(),
         "idle callers are forgotten"
     );
-    assert!(slots.0.usage().turns.is_empty());
+    assert!(lock(&slots.0.usage).turns.is_empty());
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_key_that_names_many_end_users_takes_turns_with_other_keys() {
         ("desk", "a"),
     ];
     assert_eq!(order, expected);
-    assert!(slots.0.usage().turns.is_empty());
+    assert!(lock(&slots.0.usage).turns.is_empty());
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_request_that_is_dropped_holds_and_blocks_nothing() {
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
     }
-    assert!(slots.0.usage().turns.is_empty());
+    assert!(lock(&slots.0.usage).turns.is_empty());
     // This request gets the slot, and is dropped before it learns of it.
     let mut acquiring = Box::pin(slots.acquire(&("key", "bob"), Small));
     tokio::select! {
@@ -161,7 +161,7 @@ async fn a_request_that_is_dropped_holds_and_blocks_nothing() {
     assert_eq!(slots.held(), 1);
     drop(acquiring);
     assert_eq!(slots.held(), 0);
-    assert!(slots.0.usage().callers.is_empty());
+    assert!(lock(&slots.0.usage).callers.is_empty());
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn threads_never_hold_more_than_the_bounds_and_all_are_served() {
                 let size = [Small, Large][n % 2];
                 let slot = slots.acquire(&(n % 2, n % 5), size).await.expect("a slot");
                 let usage = {
-                    let usage = slots.0.usage();
+                    let usage = lock(&slots.0.usage);
                     let shares: BTreeSet<usize> = usage.callers.values().map(|c| c.held).collect();
                     (usage.held, usage.held_by_large, shares)
                 };

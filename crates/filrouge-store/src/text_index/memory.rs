@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, lock};
 
 use super::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
@@ -195,16 +195,9 @@ fn met_terms(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
     (bits, count)
 }
 
-impl MemoryIndex {
-    fn lock(&self) -> MutexGuard<'_, IndexData> {
-        // No code that holds the lock panics during a change, so a poisoned lock still guards complete data.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl TextIndex for MemoryIndex {
     fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
-        let data = self.lock();
+        let data = lock(&self.0);
         let is_selected = |s: &&IndexedSession| match selection {
             SessionSelection::Within(scope) => scope.contains(&s.shard),
             SessionSelection::Numbers(scope, numbers) => {
@@ -233,7 +226,7 @@ impl TextIndex for MemoryIndex {
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        let mut data = self.lock();
+        let mut data = lock(&self.0);
         let is_current = expected.is_none_or(|expected| *expected == data.version);
         if is_current {
             data.apply(updates, position);
@@ -242,7 +235,7 @@ impl TextIndex for MemoryIndex {
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
-        let mut data = self.lock();
+        let mut data = lock(&self.0);
         data.version.forgotten += 1;
         let Some(no) = data.session(realm, key).map(|s| s.no) else {
             return Ok(0);
@@ -255,7 +248,7 @@ impl TextIndex for MemoryIndex {
     }
 
     fn clear(&self) -> Result<(), Failure> {
-        let mut data = self.lock();
+        let mut data = lock(&self.0);
         *data = IndexData {
             version: IndexVersion {
                 position: None,
@@ -269,7 +262,7 @@ impl TextIndex for MemoryIndex {
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        let data = self.lock();
+        let data = lock(&self.0);
         Ok(match query.wanted {
             CandidateFilter::All(_) | CandidateFilter::Any(_) => data.meeting_terms(query),
             CandidateFilter::Nearest(embedder, vector, limit) => {
@@ -286,7 +279,7 @@ impl TextIndex for MemoryIndex {
     }
 
     fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
-        let data = self.lock();
+        let data = lock(&self.0);
         let document = |no: &DocumentNo| {
             let (session, document) = data.documents.get(no)?;
             let session = data.sessions.get(session)?;
@@ -308,7 +301,7 @@ impl TextIndex for MemoryIndex {
     ) -> Result<(), Failure> {
         // Calls `visit` without the lock, because it may query the index.
         let bodies: Vec<(DocumentNo, Vec<u8>)> = {
-            let data = self.lock();
+            let data = lock(&self.0);
             let body = |no: &DocumentNo| Some((*no, data.documents.get(no)?.1.body.clone()));
             documents.iter().filter_map(body).collect()
         };
@@ -325,7 +318,7 @@ impl TextIndex for MemoryIndex {
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
-        let data = self.lock();
+        let data = lock(&self.0);
         let text = data.documents.values().map(|(_, d)| d.folded.len() as u64);
         let counts = data
             .vectors

@@ -1,9 +1,10 @@
 //! The end of an agent's stderr.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use filrouge_types::lock;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio::task::JoinHandle;
@@ -36,7 +37,7 @@ impl StderrTail {
             // so far.
             let _ = timeout(STDERR_END_WAIT, reader).await;
         }
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = lock(&self.tail);
         let bytes: Vec<u8> = tail.iter().copied().collect();
         drop(tail);
         // The kept bytes may begin within a UTF-8 character.
@@ -59,7 +60,7 @@ impl Drop for StderrTail {
 async fn read_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<u8>>>, limit: usize) {
     let mut buffer = vec![0; 4 << 10];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = lock(&tail);
         tail.extend(buffer.get(..count).unwrap_or_default());
         let excess = tail.len().saturating_sub(limit);
         tail.drain(..excess);

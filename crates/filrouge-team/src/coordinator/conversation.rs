@@ -1,9 +1,9 @@
 //! The task that runs a conversation.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use filrouge_types::{Clock, Failure};
+use filrouge_types::{Clock, Failure, lock};
 use tokio::sync::mpsc;
 
 use super::commands::SessionCommand;
@@ -67,7 +67,7 @@ impl Conversation {
             agent_turns: 0,
             events,
         };
-        let mut context = restored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut context = lock(&restored);
         if let Some(task) = &conversation.unrecorded_task {
             context.set_team_task(Some(task))?;
         }
@@ -202,7 +202,7 @@ impl Conversation {
     }
 
     pub(super) fn context(&self) -> MutexGuard<'_, ContextManager> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.context)
     }
 
     /// Sends an event. If its receiver is gone, the event is lost and the conversation continues.

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use filrouge_document::{html, markdown};
 use filrouge_engine::{Caller, Engine};
-use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
+use filrouge_types::{ErrorCode, Failure, Recorded, SessionId, lock};
 
 use super::named_session::in_ledger;
 use crate::cli::ExportFormat;
@@ -57,7 +57,7 @@ impl StdoutSink {
     /// Flushes stdout. Returns the I/O error of stdout, which caused the failure of `written`; without one, the failure
     /// of `written`.
     fn finish(&self, written: Result<(), Failure>) -> anyhow::Result<()> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         if let Some(error) = state.error.take() {
             return Err(error.into());
         }
@@ -69,7 +69,7 @@ impl StdoutSink {
 
 impl fmt::Write for StdoutSink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let shown = match state.is_json {
             true => json_for_stdout(text),
             false => text.into(),
