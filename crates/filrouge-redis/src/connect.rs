@@ -56,9 +56,7 @@ impl Connection {
             .req_packed_commands(&pipeline, 0, commands.len())
             .await
     }
-}
 
-impl Connection {
     /// Sends a command to every master of a cluster, or to the single server. Returns one answer for each.
     pub(crate) async fn send_to_masters(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
         let Self::Cluster(connection) = self else {

@@ -105,6 +105,29 @@ impl RedisHot {
     fn check_undamaged<T>(&self, read: Result<T, Damaged>) -> Result<T, Failure> {
         read.map_err(|Damaged| self.client.record_damage())
     }
+
+    fn forget_recent_call(&self, key: &HotKey, seq: u64) -> Cmd {
+        let mut call = FORGET_RECENT.call_on(&self.copy_key(key));
+        call.arg(self.ttl()).arg(copy::digits(seq));
+        call
+    }
+
+    /// The calls of `advance.lua` for updates, grouped by session. The updates of one session keep their order.
+    fn advance_calls(&self, updates: &[(HotKey, RecentUpdate)]) -> Vec<Group> {
+        let mut group_indexes = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
+        for (key, update) in updates {
+            let mut call = ADVANCE.call_on(&self.copy_key(key));
+            call.arg(self.ttl());
+            copy::push_update_args(&mut call, update, &self.bounds);
+            let index = *group_indexes.entry(*key).or_insert(groups.len());
+            match groups.get_mut(index) {
+                Some(group) => group.push(call),
+                None => groups.push(vec![call]),
+            }
+        }
+        groups
+    }
 }
 
 #[async_trait]
@@ -241,30 +264,5 @@ impl HotStore for RedisHot {
 
     fn failure(&self) -> Option<String> {
         self.client.breaker.blocked_reason()
-    }
-}
-
-impl RedisHot {
-    fn forget_recent_call(&self, key: &HotKey, seq: u64) -> Cmd {
-        let mut call = FORGET_RECENT.call_on(&self.copy_key(key));
-        call.arg(self.ttl()).arg(copy::digits(seq));
-        call
-    }
-
-    /// The calls of `advance.lua` for updates, grouped by session. The updates of one session keep their order.
-    fn advance_calls(&self, updates: &[(HotKey, RecentUpdate)]) -> Vec<Group> {
-        let mut group_indexes = HashMap::new();
-        let mut groups: Vec<Group> = Vec::new();
-        for (key, update) in updates {
-            let mut call = ADVANCE.call_on(&self.copy_key(key));
-            call.arg(self.ttl());
-            copy::push_update_args(&mut call, update, &self.bounds);
-            let index = *group_indexes.entry(*key).or_insert(groups.len());
-            match groups.get_mut(index) {
-                Some(group) => group.push(call),
-                None => groups.push(vec![call]),
-            }
-        }
-        groups
     }
 }

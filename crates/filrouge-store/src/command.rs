@@ -381,9 +381,7 @@ impl Write {
             Self::PutNote(_) => return None,
         })
     }
-}
 
-impl Write {
     /// Whether the write erases contents, or hides the session from viewers who could see it before.
     pub const fn is_retraction(&self) -> bool {
         matches!(self, Self::Redact(_) | Self::Erase(_) | Self::Link(_))

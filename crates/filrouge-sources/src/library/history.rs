@@ -70,6 +70,16 @@ impl HistoryRequest {
             mask: true,
         }
     }
+
+    pub(super) const fn display_options(&self) -> DisplayOptions {
+        DisplayOptions {
+            tool_output: self.tool_output,
+            reasoning: self.reasoning,
+            synthetic: self.synthetic,
+            steps: false,
+            mask: self.mask,
+        }
+    }
 }
 
 /// The shown form of a part. Its `type` determines which fields it has.
@@ -266,18 +276,6 @@ pub fn history(library: &Library, request: &HistoryRequest) -> Result<History, L
         previous_cursor: page.previous,
         notices,
     })
-}
-
-impl HistoryRequest {
-    pub(super) const fn display_options(&self) -> DisplayOptions {
-        DisplayOptions {
-            tool_output: self.tool_output,
-            reasoning: self.reasoning,
-            synthetic: self.synthetic,
-            steps: false,
-            mask: self.mask,
-        }
-    }
 }
 
 /// The session of a query, and the message if [`HistoryRequest::session_id`] names one too.

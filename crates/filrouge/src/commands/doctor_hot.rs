@@ -159,37 +159,7 @@ impl Copies {
                 .to_owned()
         })
     }
-}
 
-async fn compare_copies(
-    tiers: &TieredLedger,
-    scope: &Scope,
-    limit: usize,
-) -> Result<Copies, Failure> {
-    let mut copies = Copies::default();
-    let mut cursor = None;
-    let mut remaining = limit;
-    while remaining > 0 {
-        let filter = SessionFilter::default();
-        let ledger: &dyn Ledger = tiers;
-        let page = ledger
-            .sessions(scope, filter, cursor, remaining.min(PAGE_SESSIONS))
-            .await?;
-        let (sessions, next) = page;
-        remaining = remaining.saturating_sub(sessions.len());
-        for session in sessions {
-            copies.sessions += 1;
-            copies.add(tiers, scope, session.session_id).await?;
-        }
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
-    Ok(copies)
-}
-
-impl Copies {
     async fn add(
         &mut self,
         tiers: &TieredLedger,
@@ -222,6 +192,34 @@ impl Copies {
         }
         Ok(())
     }
+}
+
+async fn compare_copies(
+    tiers: &TieredLedger,
+    scope: &Scope,
+    limit: usize,
+) -> Result<Copies, Failure> {
+    let mut copies = Copies::default();
+    let mut cursor = None;
+    let mut remaining = limit;
+    while remaining > 0 {
+        let filter = SessionFilter::default();
+        let ledger: &dyn Ledger = tiers;
+        let page = ledger
+            .sessions(scope, filter, cursor, remaining.min(PAGE_SESSIONS))
+            .await?;
+        let (sessions, next) = page;
+        remaining = remaining.saturating_sub(sessions.len());
+        for session in sessions {
+            copies.sessions += 1;
+            copies.add(tiers, scope, session.session_id).await?;
+        }
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(copies)
 }
 
 /// Compares the turns of a copy that claims the ledger's history with the ledger's turns. Returns whether they are
