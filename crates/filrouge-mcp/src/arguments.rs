@@ -5,7 +5,7 @@ use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 
 /// Parses `arguments`, the parameters of a call of `tool`. `schema` is the JSON Schema of these parameters.
 ///
@@ -15,7 +15,7 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
     tool: &str,
     schema: &JsonObject,
     arguments: JsonObject,
-) -> Result<T, Refusal> {
+) -> Result<T> {
     let parameter_names: Vec<&str> = schema
         .get("properties")
         .and_then(Value::as_object)

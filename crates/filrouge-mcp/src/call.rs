@@ -11,7 +11,7 @@ use filrouge_sources::library::own::{Caller, own_session};
 use filrouge_store::{FairSlots, SlotBounds, WorkSize};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 
 /// The concurrent calls of all callers and of one caller; others wait, and callers take turns. Each call uses a thread,
 /// and keeps the data that it reads in memory.
@@ -89,7 +89,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// [`Refusal`] with the code `own_session_unknown`.
-    pub(crate) fn resolve_session(&self, requested: Option<&str>) -> Result<String, Refusal> {
+    pub(crate) fn resolve_session(&self, requested: Option<&str>) -> Result<String> {
         // This does not check that the session exists: the query that follows reports an unknown session.
         if let Some(requested) = requested.filter(|id| !OWN_SESSION_NAMES.contains(id)) {
             return Ok(requested.to_owned());
@@ -134,8 +134,8 @@ impl BlockingPool {
         &self,
         caller: (String, String),
         cancelled: impl Future<Output = ()>,
-        work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let stop_flag = Arc::new(AtomicBool::new(false));
         let work_flag = stop_flag.clone();
         let pool = self.0.clone();

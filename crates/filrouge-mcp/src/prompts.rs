@@ -3,7 +3,7 @@
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 use crate::text::quoted;
 
 /// The prompt's name.
@@ -28,7 +28,7 @@ pub(crate) fn descriptions() -> Vec<Prompt> {
 ///
 /// # Errors
 /// [`Refusal`] for an unknown argument, or a question that is not a string.
-pub(crate) fn recall(arguments: Option<JsonObject>) -> Result<GetPromptResult, Refusal> {
+pub(crate) fn recall(arguments: Option<JsonObject>) -> Result<GetPromptResult> {
     let mut arguments = arguments.unwrap_or_default();
     let question = match arguments.remove(QUESTION) {
         None | Some(Value::Null) => None,

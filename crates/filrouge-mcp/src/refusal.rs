@@ -5,6 +5,9 @@ use std::io::ErrorKind;
 use filrouge_sources::{LibraryError, library::export::ExportError};
 use serde::Serialize;
 
+/// The result of a tool.
+pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
+
 /// The error of a tool. It is serialized as the tool's result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Refusal {

@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 use crate::text::{format_time, log_load, provenance, quoted};
 use crate::tools::export_page;
 
@@ -58,10 +58,7 @@ pub(crate) fn template() -> ResourceTemplate {
 ///
 /// # Errors
 /// [`Refusal`] for an invalid cursor.
-pub(crate) fn list_page(
-    call: &Call<'_>,
-    cursor: Option<String>,
-) -> Result<ListResourcesResult, Refusal> {
+pub(crate) fn list_page(call: &Call<'_>, cursor: Option<String>) -> Result<ListResourcesResult> {
     let request = ListRequest {
         cursor,
         mask: true,
@@ -94,7 +91,7 @@ fn resource(header: &Row) -> Resource {
 ///
 /// # Errors
 /// [`Refusal`]: `session_not_found` if the URI names no session, or an error of the library.
-pub(crate) fn read_session(call: &Call<'_>, uri: &str) -> Result<ResourceContents, Refusal> {
+pub(crate) fn read_session(call: &Call<'_>, uri: &str) -> Result<ResourceContents> {
     let Some(id) = id_from_uri(uri) else {
         let message = format!("{uri:?} is not the address of a session");
         return Err(Refusal::new("session_not_found", message, TEMPLATE));

@@ -18,7 +18,7 @@ use rmcp::{RoleServer, ServerHandler};
 
 use crate::call::{BlockingPool, Call, CallerSession, Corpus, Histories};
 use crate::http::CallerCorpus;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 use crate::{prompts, resources, tools};
 
 /// The instructions for the agent's model, which the client receives when it connects.
@@ -46,7 +46,7 @@ impl McpServer {
     ///
     /// # Errors
     /// [`Refusal`] `internal` if the HTTP layer did not add them to the request.
-    fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<CallerCorpus, Refusal> {
+    fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<CallerCorpus> {
         match &self.histories {
             Histories::Shared(corpus) => Ok(CallerCorpus {
                 corpus: Corpus::clone(corpus),
@@ -67,8 +67,8 @@ impl McpServer {
         &self,
         context: RequestContext<RoleServer>,
         tool: &'static str,
-        work: impl FnOnce(&Call<'_>) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce(&Call<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let CallerCorpus { corpus, caller } = self.corpus(&context)?;
         let Corpus {
             library,

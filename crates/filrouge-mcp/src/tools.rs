@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 use crate::text::{Readable, log_load, provenance};
 use crate::{arguments, schema};
 
@@ -44,7 +44,7 @@ struct WithProvenance<T> {
     answer: T,
 }
 
-type RunFn = fn(&Call<'_>, &JsonObject, JsonObject) -> Result<ToolAnswer, Refusal>;
+type RunFn = fn(&Call<'_>, &JsonObject, JsonObject) -> Result<ToolAnswer>;
 
 /// A tool of the list [`ALL`], without its types.
 pub(crate) struct ToolEntry {
@@ -80,20 +80,12 @@ impl ToolEntry {
     ///
     /// # Errors
     /// [`Refusal`], which the calling model reads.
-    pub(crate) fn run(
-        &self,
-        call: &Call<'_>,
-        arguments: JsonObject,
-    ) -> Result<ToolAnswer, Refusal> {
+    pub(crate) fn run(&self, call: &Call<'_>, arguments: JsonObject) -> Result<ToolAnswer> {
         (self.run)(call, &self.schema, arguments)
     }
 }
 
-fn run<T: Tool>(
-    call: &Call<'_>,
-    schema: &JsonObject,
-    arguments: JsonObject,
-) -> Result<ToolAnswer, Refusal> {
+fn run<T: Tool>(call: &Call<'_>, schema: &JsonObject, arguments: JsonObject) -> Result<ToolAnswer> {
     let started_at = Instant::now();
     let arguments = arguments::parse_arguments(T::NAME, schema, arguments)?;
     let answer = T::answer(call, arguments)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars};
 use crate::call::Call;
 use crate::document::Window;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 use crate::resources::session_uri;
 use crate::text::{Readable, json_name, quoted_if_needed, write_end, write_quoted};
 
@@ -99,7 +99,7 @@ struct ExportCursor {
 }
 
 impl ExportCursor {
-    fn parse(cursor: &str) -> Result<Self, Refusal> {
+    fn parse(cursor: &str) -> Result<Self> {
         let mut parts = cursor.splitn(4, '.');
         let mut next = || parts.next();
         let position = (|| {
@@ -136,7 +136,7 @@ pub(crate) fn export_page(
     format: Option<Form>,
     cursor: Option<&str>,
     chars: usize,
-) -> Result<Page, Refusal> {
+) -> Result<Page> {
     let catalog = call.library.catalog();
     let header = catalog.get(session_id)?.header.clone();
     let position = cursor.map(ExportCursor::parse).transpose()?;
@@ -205,7 +205,7 @@ pub(crate) fn export_page(
 ///
 /// # Errors
 /// [`Refusal`] for an unknown session, and `pdf_unavailable` if nothing can print it.
-fn export_pdf(call: &Call<'_>, session_id: &str) -> Result<Page, Refusal> {
+fn export_pdf(call: &Call<'_>, session_id: &str) -> Result<Page> {
     let unavailable = |why: String| Refusal::new("pdf_unavailable", why, "export html instead");
     let Some(print) = call.print_pdf else {
         return Err(unavailable("this server prints no PDF".to_owned()));
@@ -236,7 +236,7 @@ impl Tool for ExportSession {
     type Arguments = ExportArguments;
     type Answer = Page;
 
-    fn answer(call: &Call<'_>, arguments: ExportArguments) -> Result<Page, Refusal> {
+    fn answer(call: &Call<'_>, arguments: ExportArguments) -> Result<Page> {
         let session = call.resolve_session(arguments.session_id.as_deref())?;
         let cursor = arguments.cursor.as_deref();
         let form = match arguments.format {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::Result;
 use crate::text::{
     Readable, format_time, messages, origins, quoted, write_end, write_quoted, write_row,
 };
@@ -40,7 +40,7 @@ impl Tool for GetCompactedContext {
     type Arguments = ContextArguments;
     type Answer = CompactedContext;
 
-    fn answer(call: &Call<'_>, arguments: ContextArguments) -> Result<CompactedContext, Refusal> {
+    fn answer(call: &Call<'_>, arguments: ContextArguments) -> Result<CompactedContext> {
         let chars = page_chars(arguments.max_chars)?;
         let request = HistoryRequest {
             cursor: arguments.cursor,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::Result;
 use crate::text::{
     Readable, messages, name_list, origins, quoted, with_noun, write_end, write_quoted, write_row,
 };
@@ -48,7 +48,7 @@ impl Tool for GetSessionHistory {
     type Arguments = HistoryArguments;
     type Answer = History;
 
-    fn answer(call: &Call<'_>, arguments: HistoryArguments) -> Result<History, Refusal> {
+    fn answer(call: &Call<'_>, arguments: HistoryArguments) -> Result<History> {
         let chars = page_chars(arguments.max_chars)?;
         let request = HistoryRequest {
             cursor: arguments.cursor,

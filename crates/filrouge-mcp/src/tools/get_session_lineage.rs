@@ -6,7 +6,7 @@ use filrouge_sources::library::lineage::{Fork, Lineage, Relative, lineage};
 
 use super::{ANSWER_BYTES, SessionArguments, Tool, fit};
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::Result;
 use crate::text::{Readable, json_name, origins, quoted_if_needed, write_end, write_row};
 
 /// The maximum number of sessions in each list of an answer.
@@ -22,7 +22,7 @@ impl Tool for GetSessionLineage {
     type Arguments = SessionArguments;
     type Answer = Lineage;
 
-    fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<Lineage, Refusal> {
+    fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<Lineage> {
         let session = call.resolve_session(arguments.session_id.as_deref())?;
         fit(1..=RELATIVES_MAX, ANSWER_BYTES, |max| {
             let mut lineage = lineage(call.library, &session)?;

@@ -6,7 +6,7 @@ use filrouge_sources::library::stats::{SessionStats, Sums, session};
 
 use super::{SessionArguments, Tool};
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::Result;
 use crate::text::{
     Readable, format_duration, json_name, name_list, origins, quoted_if_needed, write_end,
     write_row,
@@ -22,7 +22,7 @@ impl Tool for GetSessionStats {
     type Arguments = SessionArguments;
     type Answer = SessionStats;
 
-    fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<SessionStats, Refusal> {
+    fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<SessionStats> {
         let id = call.resolve_session(arguments.session_id.as_deref())?;
         Ok(session(call.library, &id)?)
     }

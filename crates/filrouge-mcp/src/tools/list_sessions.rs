@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{ANSWER_BYTES, Count, Program, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::Result;
 use crate::text::{Readable, origins, quoted_if_needed, with_noun, write_end, write_row};
 use crate::when::When;
 
@@ -64,7 +64,7 @@ impl Tool for ListSessions {
     type Arguments = ListArguments;
     type Answer = Sessions;
 
-    fn answer(call: &Call<'_>, arguments: ListArguments) -> Result<Sessions, Refusal> {
+    fn answer(call: &Call<'_>, arguments: ListArguments) -> Result<Sessions> {
         let now = call.now();
         let request = ListRequest {
             session_name: arguments.session_name,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{ANSWER_BYTES, Count, Program, Tool, fit, page_chars, row_limit};
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::Result;
 use crate::text::{
     Readable, format_time, json_name, origins, quoted_if_needed, with_noun, write_end,
     write_quoted, write_row,
@@ -77,7 +77,7 @@ impl Tool for SearchSessions {
     type Arguments = SearchArguments;
     type Answer = Results;
 
-    fn answer(call: &Call<'_>, arguments: SearchArguments) -> Result<Results, Refusal> {
+    fn answer(call: &Call<'_>, arguments: SearchArguments) -> Result<Results> {
         let resolve = |id: &Option<String>| {
             let id = id.as_deref();
             id.map(|id| call.resolve_session(Some(id))).transpose()
@@ -143,7 +143,7 @@ fn search(
     request: &SearchRequest,
     limit: usize,
     without_own: bool,
-) -> Result<Results, Refusal> {
+) -> Result<Results> {
     let stopped = || call.stopped.load(Ordering::Relaxed);
     let request = SearchRequest {
         limit,

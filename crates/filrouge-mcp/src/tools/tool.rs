@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::count::Count;
 use crate::call::Call;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Result};
 use crate::text::{Readable, provenance};
 
 /// The maximum number of characters that agents may request on one page.
@@ -29,7 +29,7 @@ pub(super) trait Tool {
     type Arguments: DeserializeOwned + JsonSchema;
     type Answer: Serialize + JsonSchema + Readable;
 
-    fn answer(call: &Call<'_>, arguments: Self::Arguments) -> Result<Self::Answer, Refusal>;
+    fn answer(call: &Call<'_>, arguments: Self::Arguments) -> Result<Self::Answer>;
 }
 
 /// The parameters of a tool about one session.
@@ -49,8 +49,8 @@ pub(super) struct SessionArguments {
 pub(super) fn fit<A: Serialize + Readable>(
     sizes: RangeInclusive<usize>,
     max_bytes: usize,
-    answer: impl Fn(usize) -> Result<A, Refusal>,
-) -> Result<A, Refusal> {
+    answer: impl Fn(usize) -> Result<A>,
+) -> Result<A> {
     let (least, mut size) = sizes.into_inner();
     loop {
         let fitted = answer(size)?;
@@ -75,7 +75,7 @@ fn answer_bytes<A: Serialize + Readable>(answer: &A) -> usize {
 ///
 /// # Errors
 /// [`Refusal`] for an explicit 0, or more than [`PAGE_MAX_CHARS`].
-pub(super) fn page_chars(requested: Option<Count>) -> Result<Option<usize>, Refusal> {
+pub(super) fn page_chars(requested: Option<Count>) -> Result<Option<usize>> {
     match requested.map(|Count(chars)| chars) {
         Some(0) => Err(Refusal::invalid(
             "maxChars: 0 characters show nothing",
@@ -94,7 +94,7 @@ pub(super) fn page_chars(requested: Option<Count>) -> Result<Option<usize>, Refu
 ///
 /// # Errors
 /// [`Refusal`] for an explicit 0, which would show nothing.
-pub(super) fn row_limit(name: &str, requested: Option<Count>) -> Result<usize, Refusal> {
+pub(super) fn row_limit(name: &str, requested: Option<Count>) -> Result<usize> {
     match requested.map(|Count(number)| number) {
         Some(0) => Err(Refusal::invalid(
             format!("{name}: 0 shows nothing"),

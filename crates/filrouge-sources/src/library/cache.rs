@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quick_cache::sync::{self, GuardResult};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use super::{Entry, LibraryError};
+use super::{Entry, LibraryError, Result};
 use crate::{Conversation, Fingerprint, ReadError, Source};
 
 /// A value is cached only if its weight is at most the budget divided by this number.
@@ -69,8 +69,8 @@ impl<V: Weigh> Cache<V> {
         &self,
         entry: &Entry,
         fingerprint: Option<Fingerprint>,
-        compute: impl FnOnce() -> Result<Arc<V>, LibraryError>,
-    ) -> Result<Arc<V>, LibraryError> {
+        compute: impl FnOnce() -> Result<Arc<V>>,
+    ) -> Result<Arc<V>> {
         let (Some(fingerprint), Some(values)) = (fingerprint, &self.values) else {
             return compute();
         };
@@ -98,10 +98,7 @@ impl<V: Weigh> Cache<V> {
 }
 
 /// Reads a conversation without caching it.
-pub(super) fn read_uncached(
-    source: &dyn Source,
-    entry: &Entry,
-) -> Result<Arc<Conversation>, LibraryError> {
+pub(super) fn read_uncached(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>> {
     let read = source.read(&entry.header.id);
     read.map(Arc::new).map_err(|why| library_error(entry, why))
 }

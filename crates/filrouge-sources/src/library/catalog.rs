@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map;
 use std::sync::Arc;
 
-use super::LibraryError;
+use super::{LibraryError, Result};
 use crate::source::shadowed;
 use crate::{Header, Listing, Skipped, SourceError};
 
@@ -83,7 +83,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`LibraryError::NoSession`].
-    pub fn get(&self, id: &str) -> Result<&Entry, LibraryError> {
+    pub fn get(&self, id: &str) -> Result<&Entry> {
         let entry = self.by_id.get(id).and_then(|i| self.entries.get(*i));
         entry.ok_or_else(|| LibraryError::NoSession(id.to_owned()))
     }

@@ -10,7 +10,7 @@ use super::history::{
     Target, View, is_pruned,
 };
 use super::list::Row;
-use super::{Library, LibraryError, clean, notices};
+use super::{Library, Result, clean, notices};
 use crate::{Boundary, Conversation, Message, PartKind};
 
 /// All summaries together may use at most the budget divided by this number.
@@ -65,10 +65,7 @@ pub struct CompactedContext {
 ///
 /// # Errors
 /// As [`super::history::history`].
-pub fn compacted(
-    library: &Library,
-    request: &HistoryRequest,
-) -> Result<CompactedContext, LibraryError> {
+pub fn compacted(library: &Library, request: &HistoryRequest) -> Result<CompactedContext> {
     let catalog = library.catalog();
     let target = Target::find(&catalog, request)?;
     let conversation = library.conversation(target.entry)?;

@@ -4,6 +4,9 @@ use filrouge_types::Failure;
 
 use crate::ReadError;
 
+/// The result of a query.
+pub(super) type Result<T, E = LibraryError> = std::result::Result<T, E>;
+
 /// The reason why a query failed; [`Self::hint`] advises the caller.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LibraryError {

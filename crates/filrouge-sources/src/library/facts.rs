@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) use spans::Spans;
 pub(super) use tally::{DAY_MILLIS, DaySums, Tally, add_changes, changes_of, update_entry};
 
-use super::LibraryError;
+use super::Result;
 use super::cache::Weigh;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
@@ -21,7 +21,7 @@ use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 pub(super) const CACHE_BYTES: usize = 32 << 20;
 
 /// The facts of a session, or the reason why it cannot be read.
-pub(super) type FactsResult = Result<Arc<Facts>, LibraryError>;
+pub(super) type FactsResult = Result<Arc<Facts>>;
 
 /// The facts of one session.
 pub(super) struct Facts {

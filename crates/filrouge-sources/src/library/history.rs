@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::extras::Extras;
 use super::list::Row;
-use super::{Catalog, Entry, Library, LibraryError, notices};
+use super::{Catalog, Entry, Library, Result, notices};
 use crate::{Changes, Conversation, PartKind, Role, Tokens, ToolStatus};
 
 pub(super) use cursor::{Cursor, Direction, PagedContent, Position};
@@ -239,8 +239,8 @@ pub struct History {
 /// Returns one page of a conversation.
 ///
 /// # Errors
-/// [`LibraryError`]: no such session, an invalid cursor, a session that cannot be read.
-pub fn history(library: &Library, request: &HistoryRequest) -> Result<History, LibraryError> {
+/// [`LibraryError`](crate::LibraryError): no such session, an invalid cursor, a session that cannot be read.
+pub fn history(library: &Library, request: &HistoryRequest) -> Result<History> {
     let catalog = library.catalog();
     let target = Target::find(&catalog, request)?;
     let conversation = library.conversation(target.entry)?;
@@ -287,10 +287,7 @@ pub(super) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// Finds the session of a query.
-    pub(super) fn find(
-        catalog: &'a Catalog,
-        request: &'a HistoryRequest,
-    ) -> Result<Self, LibraryError> {
+    pub(super) fn find(catalog: &'a Catalog, request: &'a HistoryRequest) -> Result<Self> {
         let id = request.session_id.as_str();
         let found = catalog.get(id).map(|entry| (entry, None));
         let (entry, message) = found.or_else(|why| {
@@ -309,7 +306,7 @@ impl<'a> Target<'a> {
         conversation: &Conversation,
         request: &HistoryRequest,
         paged: PagedContent,
-    ) -> Result<Cursor, LibraryError> {
+    ) -> Result<Cursor> {
         let direction = if request.newest_first {
             Direction::Backward
         } else {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::forks::{ForkProject, Forks, Origin};
 use super::list::Row;
-use super::{Entry, Library, LibraryError, notices};
+use super::{Entry, Library, Result, notices};
 use calls::Calls;
 use family::Ancestry;
 pub(super) use family::Family;
@@ -89,20 +89,16 @@ pub struct Lineage {
 /// The lineage of a session. Anything with the form of a credential is masked.
 ///
 /// # Errors
-/// [`LibraryError::NoSession`].
-pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage, LibraryError> {
+/// [`LibraryError::NoSession`](crate::LibraryError::NoSession).
+pub fn lineage(library: &Library, session_id: &str) -> Result<Lineage> {
     lineage_with_mask(library, session_id, true)
 }
 
 /// Like [`lineage`]; `mask` decides whether anything with the form of a credential is masked.
 ///
 /// # Errors
-/// [`LibraryError::NoSession`].
-pub fn lineage_with_mask(
-    library: &Library,
-    session_id: &str,
-    mask: bool,
-) -> Result<Lineage, LibraryError> {
+/// [`LibraryError::NoSession`](crate::LibraryError::NoSession).
+pub fn lineage_with_mask(library: &Library, session_id: &str, mask: bool) -> Result<Lineage> {
     let library = &library.for_query();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;

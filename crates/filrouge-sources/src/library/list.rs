@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::filter::Filter;
-use super::{Catalog, Entry, Library, LibraryError, clean, notices};
+use super::{Catalog, Entry, Library, LibraryError, Result, clean, notices};
 use crate::{Changes, Header, on_two_threads};
 
 /// The default number of sessions on a page.
@@ -199,7 +199,7 @@ fn list_order(header: &Header, by_creation: bool) -> (std::cmp::Reverse<i64>, &s
 ///
 /// # Errors
 /// [`LibraryError::Invalid`] for an invalid cursor, and for a limit above 500.
-pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, LibraryError> {
+pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions> {
     let limit = limit(request.limit)?;
     let after = request.cursor.as_deref().map(read_cursor).transpose()?;
     let library = &library.for_query();
@@ -255,7 +255,7 @@ fn agents(facts: &Facts) -> Vec<String> {
 }
 
 /// The number of sessions on a page; refuses a request for too many.
-fn limit(requested: usize) -> Result<usize, LibraryError> {
+fn limit(requested: usize) -> Result<usize> {
     match requested {
         0 => Ok(DEFAULT_LIMIT),
         1..=LIMIT_MAX => Ok(requested),
@@ -266,7 +266,7 @@ fn limit(requested: usize) -> Result<usize, LibraryError> {
 }
 
 /// Reads a cursor: the time of change and the id of the last row on the previous page.
-fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
+fn read_cursor(cursor: &str) -> Result<(i64, &str)> {
     let read = || {
         let (updated, id) = cursor.strip_prefix(CURSOR_PREFIX)?.split_once('.')?;
         Some((updated.parse().ok()?, id))

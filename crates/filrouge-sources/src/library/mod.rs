@@ -39,6 +39,7 @@ pub use listed::Listed;
 
 use crate::{Conversation, Skipped, Source, SourceError};
 use cache::Cache;
+use error::Result;
 use extras::Extras;
 use facts::{Facts, FactsResult};
 use listed::LastListing;
@@ -156,7 +157,7 @@ impl Library {
     ///
     /// # Errors
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when the session was removed meanwhile.
-    pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
+    pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>> {
         let source = self.source(entry)?;
         let read = || cache::read_uncached(source, entry);
         match entry.source < self.shared {
@@ -168,13 +169,13 @@ impl Library {
     }
 
     /// A session's turns and items, where its source records them.
-    fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>, LibraryError> {
+    fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>> {
         let recorded = self.source(entry)?.recorded(&entry.header.id);
         recorded.map_err(|why| cache::library_error(entry, why))
     }
 
     /// What a session has beside its messages, and the records of it that were left out.
-    fn extras(&self, entry: &Entry, mask: bool) -> Result<(Extras, Vec<Skipped>), LibraryError> {
+    fn extras(&self, entry: &Entry, mask: bool) -> Result<(Extras, Vec<Skipped>)> {
         let metadata = self.source(entry)?.metadata(&entry.header.id);
         let (metadata, skipped) = metadata.map_err(|why| cache::library_error(entry, why))?;
         Ok((Extras::parse(&metadata, mask), skipped))
@@ -240,7 +241,7 @@ impl Library {
     ///
     /// # Errors
     /// [`LibraryError::Cancelled`].
-    fn check_cancelled(&self) -> Result<(), LibraryError> {
+    fn check_cancelled(&self) -> Result<()> {
         let stopped = self.query.as_ref().and_then(|query| query.stopped.as_ref());
         match stopped {
             Some(stopped) if stopped.load(Ordering::Relaxed) => Err(LibraryError::Cancelled),
@@ -248,7 +249,7 @@ impl Library {
         }
     }
 
-    fn source(&self, entry: &Entry) -> Result<&dyn Source, LibraryError> {
+    fn source(&self, entry: &Entry) -> Result<&dyn Source> {
         let source = self.sources.get(entry.source).map(|s| &**s);
         source.ok_or_else(|| LibraryError::NoSession(entry.header.id.to_string()))
     }

@@ -5,7 +5,7 @@ mod tests;
 
 use std::path::Path;
 
-use super::{Entry, Library, LibraryError};
+use super::{Entry, Library, LibraryError, Result};
 use crate::{Conversation, Header, PartKind, Role};
 
 /// The maximum number of a folder's sessions that are read to find a running call, the last changed first. The session
@@ -47,7 +47,7 @@ pub struct Caller<'a> {
 /// # Errors
 /// [`LibraryError::Invalid`] when no session is found or the choice is ambiguous; the error lists ids of sessions of
 /// the folder.
-pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, LibraryError> {
+pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String> {
     let is_set = |id: &&str| !id.trim().is_empty();
     let from_environment = caller.from_environment.filter(is_set);
     if let Some(id) = caller.named.filter(is_set).or(from_environment) {

@@ -11,7 +11,7 @@ use super::forks;
 use super::lineage::Family;
 use super::list::Row;
 pub use super::sums::{ModelUse, Sums, ToolUse};
-use super::{Catalog, Entry, Library, LibraryError, clean, notices};
+use super::{Catalog, Entry, Library, Result, clean, notices};
 use crate::{Changes, TokenRule, Tokens};
 use count::{Count, Counted};
 pub use overview::overview;
@@ -104,8 +104,8 @@ pub struct Overview {
 /// report.
 ///
 /// # Errors
-/// [`LibraryError`]: no such session, or it cannot be read.
-pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, LibraryError> {
+/// [`LibraryError`](crate::LibraryError): no such session, or it cannot be read.
+pub fn session(library: &Library, session_id: &str) -> Result<SessionStats> {
     session_with_mask(library, session_id, true)
 }
 
@@ -113,11 +113,7 @@ pub fn session(library: &Library, session_id: &str) -> Result<SessionStats, Libr
 ///
 /// # Errors
 /// As [`session`].
-pub fn session_with_mask(
-    library: &Library,
-    session_id: &str,
-    mask: bool,
-) -> Result<SessionStats, LibraryError> {
+pub fn session_with_mask(library: &Library, session_id: &str, mask: bool) -> Result<SessionStats> {
     let library = &library.for_query();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
@@ -163,7 +159,7 @@ fn count_sessions<'a>(
     library: &Library,
     catalog: &Catalog,
     sessions: &[&'a Entry],
-) -> Result<(Vec<Counted<'a>>, Vec<String>), LibraryError> {
+) -> Result<(Vec<Counted<'a>>, Vec<String>)> {
     let (readable, unreadable) = forks::read_facts(library, sessions);
     let copies = forks::find_copies(library, catalog, &readable);
     let counted: Vec<_> = readable

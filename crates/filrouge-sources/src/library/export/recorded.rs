@@ -12,12 +12,12 @@ use filrouge_types::{
 use serde_json::json;
 
 use crate::library::list::Row;
-use crate::library::{Entry, Library, LibraryError, clean, notices};
+use crate::library::{Entry, Library, LibraryError, Result, clean, notices};
 use crate::turns_of::{ItemDraft, Records, build_turns};
 use crate::{Conversation, ForeignTurn, Message, Part, PartKind};
 
 /// The turns and items of a session. `mask` masks anything with the form of a credential.
-pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recorded, LibraryError> {
+pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recorded> {
     let mut recorded = match library.recorded(entry)? {
         Some(recorded) => recorded,
         None => record_foreign(entry, library.conversation(entry)?.as_ref())?,
@@ -29,7 +29,7 @@ pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recor
 }
 
 /// Converts another program's session. Notices about records that were left out become items before the first question.
-fn record_foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, LibraryError> {
+fn record_foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded> {
     let row = Row::from_header(&entry.header);
     let id = SessionId::new(&row.id).map_err(|why| LibraryError::Invalid(why.to_string()))?;
     let records = CompleteRecords(conversation);

@@ -1,7 +1,7 @@
 //! Cursors: positions in a conversation from which a page extends forward or backward.
 
 use crate::Conversation;
-use crate::library::LibraryError;
+use crate::library::{LibraryError, Result};
 
 /// A position between two characters of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +98,7 @@ impl Cursor {
         session: &str,
         mask: bool,
         (direction, paged): (Direction, PagedContent),
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self> {
         let message_in_session = |rest: &str| {
             rest.strip_prefix(':')
                 .and_then(|id| message_index(conversation, id))

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::library::facts::samples::*;
-use crate::{Header, Message};
+use crate::{Header, LibraryError, Message};
 
 fn ids(relatives: &[Relative]) -> Vec<(&str, usize)> {
     relatives

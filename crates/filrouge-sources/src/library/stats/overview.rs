@@ -12,7 +12,7 @@ use crate::library::facts::{DAY_MILLIS, DaySums};
 use crate::library::forks::ForkProject;
 use crate::library::list::{ListRequest, Row, select_sessions};
 use crate::library::sums::Sums;
-use crate::library::{Library, LibraryError, clean};
+use crate::library::{Library, Result, clean};
 
 /// Statistics of all sessions that pass the filters of `request`. Ignores the limit and the cursor of `request`.
 ///
@@ -20,8 +20,8 @@ use crate::library::{Library, LibraryError, clean};
 /// even if `request` excludes the fork's origin.
 ///
 /// # Errors
-/// [`LibraryError::Invalid`].
-pub fn overview(library: &Library, request: &ListRequest) -> Result<Overview, LibraryError> {
+/// [`LibraryError::Invalid`](crate::LibraryError::Invalid).
+pub fn overview(library: &Library, request: &ListRequest) -> Result<Overview> {
     let library = &library.for_query();
     let catalog = library.catalog();
     let sessions = select_sessions(&catalog, request);
