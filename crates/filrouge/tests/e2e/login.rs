@@ -2,9 +2,6 @@
 
 mod failures;
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 

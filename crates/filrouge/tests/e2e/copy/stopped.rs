@@ -1,5 +1,7 @@
 //! Copies that are killed, stopped, or run at once.
 
+use std::process::Command;
+
 use super::*;
 
 /// The maximum number of rounds until enough copies were killed midway.

@@ -1,5 +1,8 @@
 //! Logins that compete, and logins during failures.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 #[test]
