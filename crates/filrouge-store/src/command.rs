@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use filrouge_types::{
-    Checkpoint, IdentityId, ProjectId, SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId,
-    TurnStatus,
-};
-
+use filrouge_types::{Checkpoint, SessionId, Timestamp, Turn, TurnId, TurnStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::draft::{Delta, StreamId};
@@ -18,138 +14,19 @@ mod codec;
 mod filter;
 mod lease;
 mod outcome;
+mod scope;
 mod session;
 mod shared;
 
 pub use close::{Close, Ending};
+pub use filter::{SessionFilter, SessionSort};
 pub use lease::{Acquire, FencingToken, LeaseCommand, LeaseRequest, PutCheckpoint};
 pub use outcome::{Outcome, WrittenRange};
+pub use scope::{Scope, Viewer};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, NewSession, Patch, PutNote, SessionPatch,
     SessionToken,
 };
-
-/// The user on whose behalf a command or query runs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Viewer {
-    /// An end user, who sees their own sessions and anonymous ones. `None` is an anonymous user.
-    EndUser(Option<IdentityId>),
-    /// The operator of the store, who sees all sessions of the tenant.
-    Operator,
-}
-
-impl Viewer {
-    /// The identity, if there is one.
-    pub const fn identity(&self) -> Option<&IdentityId> {
-        match self {
-            Self::EndUser(id) => id.as_ref(),
-            Self::Operator => None,
-        }
-    }
-}
-
-/// The tenant and user of a command or query, with the session secret and the fencing token that the caller presented.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scope {
-    /// The tenant.
-    pub tenant: TenantId,
-    /// The viewer.
-    pub viewer: Viewer,
-    /// The hash of the secret that the caller presented for an anonymous session, if any.
-    pub token: Option<SessionToken>,
-    /// The fencing token of the lease under which the caller writes; `None` if the caller names no lease.
-    #[serde(rename = "hold")]
-    pub fence: Option<FencingToken>,
-    /// The name of the caller's API key or token, if any. It only decides whose turn it is.
-    #[serde(skip)]
-    pub key: Option<Arc<str>>,
-}
-
-impl Scope {
-    /// A scope without a session secret and without a fencing token.
-    pub const fn new(tenant: TenantId, viewer: Viewer) -> Self {
-        Self {
-            tenant,
-            viewer,
-            token: None,
-            fence: None,
-            key: None,
-        }
-    }
-
-    /// The same scope with this fencing token, for writes of the session's holder.
-    #[must_use]
-    pub const fn with_fence(mut self, fence: Option<FencingToken>) -> Self {
-        self.fence = fence;
-        self
-    }
-
-    /// The caller, as slots are shared. The session secret does not count: each request could present another one.
-    pub fn caller(&self) -> crate::SlotCaller<'_> {
-        (
-            Some((&self.tenant, self.key.as_deref())),
-            Some(&self.viewer),
-        )
-    }
-
-    /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.
-    /// An anonymous session with a secret is visible only with that secret (DESIGN §7).
-    pub fn can_see(&self, session: &SessionRow) -> bool {
-        match (&self.viewer, &session.identity_id) {
-            (Viewer::Operator, _) => true,
-            (Viewer::EndUser(_), None) => session.token.is_none() || session.token == self.token,
-            (Viewer::EndUser(viewer), Some(owner)) => viewer.as_ref() == Some(owner),
-        }
-    }
-
-    /// Whether lists show the session to the viewer. End users find their own sessions. Anonymous callers find the
-    /// anonymous sessions whose secret they presented or, if they presented none, those without a secret.
-    pub fn can_list(&self, session: &SessionRow) -> bool {
-        match &self.viewer {
-            Viewer::Operator => true,
-            Viewer::EndUser(Some(viewer)) => session.identity_id.as_ref() == Some(viewer),
-            Viewer::EndUser(None) => session.identity_id.is_none() && session.token == self.token,
-        }
-    }
-}
-
-filrouge_types::words!(
-    /// The time by which a list of sessions is ordered, the newest first.
-    #[derive(Default)]
-    pub enum SessionSort: "order" {
-        /// The time of creation, which never changes: pages neither skip nor repeat sessions while others write.
-        #[default]
-        Created => "created",
-        /// The last activity: the time at which a turn last began or ended, or the session itself last changed. A
-        /// session that becomes active while pages are read moves to the front, so later pages lack it or repeat it.
-        Updated => "updated",
-    }
-);
-
-/// The filter and the order of a session list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SessionFilter {
-    /// Selects the sessions of this project.
-    pub project_id: Option<ProjectId>,
-    /// Selects the sessions of this team.
-    pub team_id: Option<Box<str>>,
-    /// Selects the sessions of this owner.
-    pub identity_id: Option<IdentityId>,
-    /// Selects the sessions with this status.
-    pub status: Option<SessionStatus>,
-    /// Selects the sessions created at or after this time.
-    pub since: Option<Timestamp>,
-    /// Selects the sessions created before this time.
-    pub until: Option<Timestamp>,
-    /// Selects the sessions that this session started.
-    pub parent_session_id: Option<SessionId>,
-    /// Selects the sessions with an item by this agent.
-    pub agent: Option<Box<str>>,
-    /// Selects the sessions whose title contains this text; ASCII letters match in either case.
-    pub title: Option<Box<str>>,
-    /// The order.
-    pub order: SessionSort,
-}
 
 filrouge_types::words!(
     /// Whether a session may have several open turns (DESIGN §4.6).

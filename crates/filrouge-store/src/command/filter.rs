@@ -1,7 +1,46 @@
-//! Decides whether a session passes a filter.
+//! The filter of a session list.
 
-use super::SessionFilter;
+use filrouge_types::{IdentityId, ProjectId, SessionId, SessionStatus, Timestamp};
+
 use crate::rows::SessionRow;
+
+filrouge_types::words!(
+    /// The time by which a list of sessions is ordered, the newest first.
+    #[derive(Default)]
+    pub enum SessionSort: "order" {
+        /// The time of creation, which never changes: pages neither skip nor repeat sessions while others write.
+        #[default]
+        Created => "created",
+        /// The last activity: the time at which a turn last began or ended, or the session itself last changed. A
+        /// session that becomes active while pages are read moves to the front, so later pages lack it or repeat it.
+        Updated => "updated",
+    }
+);
+
+/// The filter and the order of a session list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Selects the sessions of this project.
+    pub project_id: Option<ProjectId>,
+    /// Selects the sessions of this team.
+    pub team_id: Option<Box<str>>,
+    /// Selects the sessions of this owner.
+    pub identity_id: Option<IdentityId>,
+    /// Selects the sessions with this status.
+    pub status: Option<SessionStatus>,
+    /// Selects the sessions created at or after this time.
+    pub since: Option<Timestamp>,
+    /// Selects the sessions created before this time.
+    pub until: Option<Timestamp>,
+    /// Selects the sessions that this session started.
+    pub parent_session_id: Option<SessionId>,
+    /// Selects the sessions with an item by this agent.
+    pub agent: Option<Box<str>>,
+    /// Selects the sessions whose title contains this text; ASCII letters match in either case.
+    pub title: Option<Box<str>>,
+    /// The order.
+    pub order: SessionSort,
+}
 
 impl SessionFilter {
     /// Whether a session passes the filter. Ignores [`Self::agent`], because the row does not contain the session's
