@@ -24,7 +24,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
-pub use error::{ForeignError, ForeignKind};
+pub use error::{ForeignError, ForeignKind, Result};
 pub use row::Row;
 
 use files::{FileStates, immutable_uri, is_in_wal_mode, wal_path};
@@ -82,7 +82,7 @@ impl ForeignDatabase {
     /// # Errors
     /// [`ForeignKind::Gone`] when the file does not exist, [`ForeignKind::NotADatabase`] when it is not a regular
     /// file.
-    pub fn open(path: &Path) -> Result<Self, ForeignError> {
+    pub fn open(path: &Path) -> Result<Self> {
         let path = path
             .canonicalize()
             .map_err(|e| ForeignError::from_io(path, &e))?;
@@ -108,7 +108,7 @@ impl ForeignDatabase {
     ///
     /// # Errors
     /// [`ForeignError`]
-    pub fn fingerprint(&self) -> Result<Option<DatabaseFingerprint>, ForeignError> {
+    pub fn fingerprint(&self) -> Result<Option<DatabaseFingerprint>> {
         let files = self.file_states()?;
         Ok(files.is_settled().then_some(DatabaseFingerprint(files)))
     }
@@ -118,10 +118,7 @@ impl ForeignDatabase {
     ///
     /// # Errors
     /// [`ForeignError`], and any error of `run`.
-    pub fn read<T>(
-        &self,
-        mut run: impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
-    ) -> Result<T, ForeignError> {
+    pub fn read<T>(&self, mut run: impl FnMut(&Reader<'_>) -> Result<T>) -> Result<T> {
         let outcome = self.read_unrecorded(&mut run);
         // After a wait for a lock has timed out, later queries do not wait for `BUSY_PAUSE`.
         let mut timed_out_at = lock(&self.timed_out_at);
@@ -145,10 +142,7 @@ impl ForeignDatabase {
     }
 
     /// Like [`Self::read`], without recording timeouts.
-    fn read_unrecorded<T>(
-        &self,
-        run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
-    ) -> Result<T, ForeignError> {
+    fn read_unrecorded<T>(&self, run: &mut impl FnMut(&Reader<'_>) -> Result<T>) -> Result<T> {
         let connection = self.acquire(true)?;
         let outcome = self.in_snapshot(&connection, run);
         if !connection.immutable || self.file_states()? == connection.files {
@@ -163,15 +157,15 @@ impl ForeignDatabase {
         outcome
     }
 
-    fn file_states(&self) -> Result<FileStates, ForeignError> {
+    fn file_states(&self) -> Result<FileStates> {
         FileStates::read(&self.path, &self.wal).map_err(|e| ForeignError::from_io(&self.path, &e))
     }
 
     fn in_snapshot<T>(
         &self,
         connection: &ForeignConnection,
-        run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
-    ) -> Result<T, ForeignError> {
+        run: &mut impl FnMut(&Reader<'_>) -> Result<T>,
+    ) -> Result<T> {
         let to_error = |e: rusqlite::Error| ForeignError::from_sqlite(&self.path, &e);
         let transaction = connection
             .sqlite
@@ -188,7 +182,7 @@ impl ForeignDatabase {
 
     /// Returns a connection to the current file, if possible an idle one. `may_be_immutable`: whether it may be an
     /// immutable connection.
-    fn acquire(&self, may_be_immutable: bool) -> Result<ForeignConnection, ForeignError> {
+    fn acquire(&self, may_be_immutable: bool) -> Result<ForeignConnection> {
         let files = self.file_states()?;
         let mut idle = lock(&self.idle);
         idle.retain(|c| match c.immutable {
@@ -210,10 +204,7 @@ impl ForeignDatabase {
     }
 
     /// Sets the current timeout of an idle connection.
-    fn with_timeout(
-        &self,
-        connection: ForeignConnection,
-    ) -> Result<ForeignConnection, ForeignError> {
+    fn with_timeout(&self, connection: ForeignConnection) -> Result<ForeignConnection> {
         let result = connection.sqlite.busy_timeout(self.current_timeout());
         result.map_err(|e| ForeignError::from_sqlite(&self.path, &e))?;
         Ok(connection)
@@ -226,11 +217,7 @@ impl ForeignDatabase {
         }
     }
 
-    fn connect(
-        &self,
-        before: FileStates,
-        immutable: bool,
-    ) -> Result<ForeignConnection, ForeignError> {
+    fn connect(&self, before: FileStates, immutable: bool) -> Result<ForeignConnection> {
         let to_error = |e: rusqlite::Error| ForeignError::from_sqlite(&self.path, &e);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = match immutable {
@@ -277,7 +264,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`ForeignError`]
-    pub fn begin(&self) -> Result<(), ForeignError> {
+    pub fn begin(&self) -> Result<()> {
         let sql = "SELECT 1 FROM sqlite_schema LIMIT 1";
         self.query(sql, &[], |_| ControlFlow::Break(()))
     }
@@ -291,7 +278,7 @@ impl Reader<'_> {
         sql: &str,
         values: &[&str],
         mut each: impl FnMut(&Row<'_>) -> ControlFlow<()>,
-    ) -> Result<(), ForeignError> {
+    ) -> Result<()> {
         let to_error = |e: rusqlite::Error| ForeignError::from_sqlite(self.path, &e);
         let mut statement = self.sqlite.prepare_cached(sql).map_err(to_error)?;
         let mut rows = statement
@@ -309,7 +296,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`ForeignError`]
-    pub fn columns(&self, table: &str) -> Result<Vec<String>, ForeignError> {
+    pub fn columns(&self, table: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
         self.query(sql, &[table], |row| {

@@ -85,11 +85,8 @@ impl Presence {
 
     /// Whether the process with this name has certainly exited.
     pub(crate) fn has_exited(&self, name: &str) -> bool {
-        if !has_name_form(name)
-            || lock(&self.registration)
-                .as_ref()
-                .is_some_and(|registration| registration.name == name)
-        {
+        let is_own = |own: &Registration| own.name == name;
+        if !has_name_form(name) || lock(&self.registration).as_ref().is_some_and(is_own) {
             return false;
         }
         let path = self.folder.join(name);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader};
+use filrouge_sqlite::foreign::{ForeignDatabase, Reader, Result};
 
 use crate::jsonl::title_of;
 use crate::{SkipReason, Skipped};
@@ -53,7 +53,7 @@ fn newest_index_path(home: &Path) -> Option<PathBuf> {
     index_files.max_by_key(number)
 }
 
-fn read_threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
+fn read_threads(reader: &Reader<'_>) -> Result<ById> {
     let mut by_id = ById::new();
     let columns = reader.columns("threads")?;
     if columns.iter().any(|column| column == "id") {

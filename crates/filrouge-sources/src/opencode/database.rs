@@ -19,9 +19,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_sqlite::foreign::{
-    DatabaseFingerprint, ForeignDatabase, ForeignError, ForeignKind, Reader,
-};
+use filrouge_sqlite::foreign::{DatabaseFingerprint, ForeignDatabase, ForeignKind, Reader, Result};
 use filrouge_types::lock;
 
 use super::gathered::GatheredMessages;
@@ -60,7 +58,7 @@ impl Database {
     }
 
     /// The tables in the reader's snapshot; read again only after a commit by another connection.
-    fn schema(&self, reader: &Reader<'_>) -> Result<Arc<Schema>, ForeignError> {
+    fn schema(&self, reader: &Reader<'_>) -> Result<Arc<Schema>> {
         // The snapshot begins before the fingerprint is read. So if the fingerprint is still that of the cached schema,
         // nothing was committed between the two.
         reader.begin()?;
@@ -77,13 +75,13 @@ impl Database {
     }
 
     /// Whether the database has a table of sessions.
-    pub(super) fn has_session_table(&self) -> Result<bool, ForeignError> {
+    pub(super) fn has_session_table(&self) -> Result<bool> {
         let schema = self.foreign.read(|reader| self.schema(reader))?;
         Ok(TABLES.iter().any(|table| schema.has(table)))
     }
 
     /// Lists all sessions. Scans all rows, unless nothing was committed since the last scan.
-    fn listing(&self) -> Result<Arc<Listing>, ForeignError> {
+    fn listing(&self) -> Result<Arc<Listing>> {
         // The fingerprint is read before the rows, so the next call sees changes made during this one. The lock is held
         // throughout, so that only one of several concurrent callers scans.
         let mut listed = lock(&self.listed);
@@ -98,7 +96,7 @@ impl Database {
         Ok(listing)
     }
 
-    fn list_all(&self, reader: &Reader<'_>) -> Result<Listing, ForeignError> {
+    fn list_all(&self, reader: &Reader<'_>) -> Result<Listing> {
         let schema = self.schema(reader)?;
         let sums = match row_sums::sums_by_session(reader, &schema) {
             // A damaged page can hide changes, so no session gets a fingerprint.
@@ -136,7 +134,7 @@ impl Database {
     }
 
     /// The messages of a session, from one snapshot.
-    fn gather_messages(&self, session: &SessionText) -> Result<GatheredMessages, ForeignError> {
+    fn gather_messages(&self, session: &SessionText) -> Result<GatheredMessages> {
         let (id, database) = (&*session.id, &*self.path);
         self.foreign.read(|reader| {
             let (schema, mut gathered) = (self.schema(reader)?, GatheredMessages::default());
@@ -273,7 +271,7 @@ fn read_todo(
     reader: &Reader<'_>,
     place: &Path,
     session: &str,
-) -> Result<(Option<String>, Vec<Skipped>), ForeignError> {
+) -> Result<(Option<String>, Vec<Skipped>)> {
     let mut entries = Vec::new();
     let mut skipped = Vec::new();
     let sql = "SELECT content, status, priority FROM todo WHERE session_id = ?1 ORDER BY position";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use filrouge_sqlite::foreign::{ForeignError, ForeignKind};
+use filrouge_sqlite::foreign::{ForeignError, ForeignKind, Result};
 
 use crate::{ReadError, SkipReason, Skipped, SourceError};
 
@@ -21,10 +21,10 @@ pub(super) fn row_path(database: &Path, table: &str, id: &str) -> PathBuf {
 /// Handles the result of a query. A damaged page or a value that is too large is reported at `place`, and the function
 /// succeeds: only the rows after the damage are lost. Returns every other error.
 pub(super) fn report_damage(
-    result: Result<(), ForeignError>,
+    result: Result<()>,
     place: &Path,
     skipped: &mut Vec<Skipped>,
-) -> Result<(), ForeignError> {
+) -> Result<()> {
     let Err(why) = result else { return Ok(()) };
     let reason = match why.kind {
         ForeignKind::Corrupt => SkipReason::Malformed,

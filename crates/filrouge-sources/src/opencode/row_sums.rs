@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader};
+use filrouge_sqlite::foreign::{Reader, Result};
 
 use super::session_rows::Schema;
 use crate::Fingerprint;
@@ -24,7 +24,7 @@ pub(super) struct RowSum {
 pub(super) fn sums_by_session(
     reader: &Reader<'_>,
     schema: &Schema,
-) -> Result<HashMap<Box<str>, RowSum>, ForeignError> {
+) -> Result<HashMap<Box<str>, RowSum>> {
     let mut sums: HashMap<Box<str>, RowSum> = HashMap::new();
     for table in TABLES.into_iter().filter(|table| schema.has(table)) {
         let updated = match schema.has_column(table, "time_updated") {

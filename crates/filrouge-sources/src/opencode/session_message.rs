@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
+use filrouge_sqlite::foreign::{Reader, Result, Row};
 
 use super::gathered::GatheredMessages;
 use super::newer_form::{NewerRow, convert_row};
@@ -42,7 +42,7 @@ pub(super) fn read(
     database: &Path,
     session: &str,
     gathered: &mut GatheredMessages,
-) -> Result<(), ForeignError> {
+) -> Result<()> {
     let seq = match schema.has_column(TABLE, "seq") {
         true => "seq",
         false => "NULL",

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
+use filrouge_sqlite::foreign::{Reader, Result, Row};
 use serde_json::value::RawValue;
 
 use super::neutral_message;
@@ -134,7 +134,7 @@ pub(super) struct Schema {
 
 impl Schema {
     /// Reads the schema of the tables that conversations are read from: never `event`, `account`, `credential`.
-    pub(super) fn read(reader: &Reader<'_>) -> Result<Self, ForeignError> {
+    pub(super) fn read(reader: &Reader<'_>) -> Result<Self> {
         let sql = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c \
                    WHERE t.type = 'table' AND t.name IN ('session', 'session_v2', 'message', \
                    'part', 'session_message', 'project', 'todo')";
@@ -198,7 +198,7 @@ pub(super) fn read(
     (table, database): (&str, &Path),
     id: Option<&str>,
     skipped: &mut Vec<Skipped>,
-) -> Result<Vec<SessionRow>, ForeignError> {
+) -> Result<Vec<SessionRow>> {
     let mut rows = Vec::new();
     if !schema.has(table) {
         return Ok(rows);
@@ -348,7 +348,7 @@ pub(super) fn add_missing_agent(
     reader: &Reader<'_>,
     schema: &Schema,
     row: &mut SessionRow,
-) -> Result<(), ForeignError> {
+) -> Result<()> {
     if row.session.agent.is_some() {
         return Ok(());
     }

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
+use filrouge_sqlite::foreign::{Reader, Result, Row};
 
 use super::gathered::GatheredMessages;
 use super::row_place::{duplicate_row, report_damage, row_path};
@@ -57,7 +57,7 @@ pub(super) fn read(
     database: &Path,
     session: &str,
     gathered: &mut GatheredMessages,
-) -> Result<(), ForeignError> {
+) -> Result<()> {
     let sql = format!(
         "SELECT id, {}, time_created, time_updated FROM message WHERE session_id = ?1",
         data_columns("message")
@@ -91,11 +91,7 @@ fn add_message(row: &Row<'_>, database: &Path, gathered: &mut GatheredMessages) 
 
 /// Reads the parts of the gathered messages by their message id, as OpenCode does; the session that a part's row names
 /// is ignored. Damage loses only parts of the message in whose parts it is found.
-fn read_parts(
-    reader: &Reader<'_>,
-    database: &Path,
-    gathered: &mut GatheredMessages,
-) -> Result<(), ForeignError> {
+fn read_parts(reader: &Reader<'_>, database: &Path, gathered: &mut GatheredMessages) -> Result<()> {
     let sql = format!(
         "SELECT id, {} FROM part WHERE message_id = ?1 ORDER BY id",
         data_columns("part")
@@ -124,7 +120,7 @@ pub(super) fn find_orphans(
     schema: &Schema,
     database: &Path,
     skipped: &mut Vec<Skipped>,
-) -> Result<(), ForeignError> {
+) -> Result<()> {
     let is_orphan = session_is_missing(schema);
     let report_messages = |table: &str, skipped: &mut Vec<Skipped>| {
         let sql = format!(
@@ -167,7 +163,7 @@ fn report_orphans(
     (database, table): (&Path, &str),
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
-) -> Result<(), ForeignError> {
+) -> Result<()> {
     let result = reader.query(sql, &[], |row| {
         let path = row_path(database, table, row.text(0).unwrap_or("?"));
         let count = row.integer(1).unwrap_or(0);

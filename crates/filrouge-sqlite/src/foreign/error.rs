@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ffi;
 
+/// The result of reading a foreign database.
+pub type Result<T, E = ForeignError> = std::result::Result<T, E>;
+
 /// The reason why a foreign database cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{} {what}", path.display())]
