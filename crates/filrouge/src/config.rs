@@ -18,7 +18,7 @@ use filrouge_store::hot::FieldRetention;
 use filrouge_types::TenantId;
 
 use crate::cli::Options;
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 mod access;
 mod calls;
@@ -86,7 +86,7 @@ pub(crate) struct Config {
     pub(crate) unverified: bool,
 }
 
-fn read_file(path: &Path, must_exist: bool) -> Result<Option<String>, Usage> {
+fn read_file(path: &Path, must_exist: bool) -> Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
@@ -94,7 +94,7 @@ fn read_file(path: &Path, must_exist: bool) -> Result<Option<String>, Usage> {
     }
 }
 
-fn listen(layers: &mut Layers<'_>) -> Result<SocketAddr, Usage> {
+fn listen(layers: &mut Layers<'_>) -> Result<SocketAddr> {
     let read = |text: &str| {
         let to_error = |_| format!("{text:?} is no address such as 127.0.0.1:7717");
         text.parse().map_err(to_error)
@@ -109,7 +109,7 @@ impl Config {
     ///
     /// # Errors
     /// [`Usage`] naming the layer and the setting that is wrong.
-    pub(crate) fn read(options: &Options, listen: Option<SocketAddr>) -> Result<Self, Usage> {
+    pub(crate) fn read(options: &Options, listen: Option<SocketAddr>) -> Result<Self> {
         let explicit_path = options
             .config
             .clone()
@@ -140,7 +140,7 @@ impl Config {
     }
 
     /// Reads the settings in the order in which `config show` lists them.
-    fn from_layers(mut layers: Layers<'_>) -> Result<Self, Usage> {
+    fn from_layers(mut layers: Layers<'_>) -> Result<Self> {
         let mut engine = Settings::default();
         let data = || xdg_folder("XDG_DATA_HOME", ".local/share");
         let store = layers.text("store", || {

@@ -10,6 +10,9 @@ use std::str::FromStr;
 
 use filrouge_types::{ErrorCode, Failure, controls_terminal};
 
+/// The result of reading arguments or settings.
+pub(crate) type Result<T, E = Usage> = std::result::Result<T, E>;
+
 /// The error for a command that was called or configured wrongly.
 #[derive(Debug, thiserror::Error)]
 #[error("{detail}")]
@@ -36,7 +39,7 @@ impl Usage {
 ///
 /// # Errors
 /// [`Usage`] when `text` is malformed.
-pub(crate) fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, Usage> {
+pub(crate) fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|e: T::Err| Usage::new(e.to_string()))
 }
 
@@ -47,7 +50,7 @@ pub(crate) fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, Usage> {
 pub(crate) fn parse_option<T: FromStr<Err: Display>>(
     option: &str,
     text: Option<&str>,
-) -> Result<Option<T>, Usage> {
+) -> Result<Option<T>> {
     let parse = |text: &str| text.parse();
     let to_usage = |e: T::Err| Usage::new(format!("{option}: {e}"));
     text.map(parse).transpose().map_err(to_usage)

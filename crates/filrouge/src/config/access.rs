@@ -8,7 +8,7 @@ use filrouge_http::outgoing;
 use filrouge_types::TenantId;
 
 use super::layers::{Layers, ValueType, non_empty, parse};
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 /// The maximum of `leeway_s`: a longer leeway would accept expired tokens for too long.
 const LEEWAY_MAX_S: u64 = 300;
@@ -39,7 +39,7 @@ impl AccessConfig {
         layers: &mut Layers<'_>,
         server_tenant: &TenantId,
         engine: &mut Settings,
-    ) -> Result<Self, Usage> {
+    ) -> Result<Self> {
         let has_section = layers.has("jwt");
         engine.require_session_token = layers.boolean("access.require_session_token", false)?;
         let allowed_origins = layers.list("access.allowed_origins", Vec::new, parse)?;
@@ -87,7 +87,7 @@ impl AccessConfig {
     ///
     /// # Errors
     /// [`Usage`] when `[jwt]` lacks a required member.
-    pub(crate) fn settings(&self) -> Result<AccessSettings, Usage> {
+    pub(crate) fn settings(&self) -> Result<AccessSettings> {
         if self.incomplete {
             return Err(Usage::new(
                 "[jwt] needs jwks, issuer and audience: otherwise tokens of any issuer would be accepted",

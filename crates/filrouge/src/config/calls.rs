@@ -4,7 +4,7 @@ use filrouge_engine::CallSettings;
 use filrouge_types::LONGEST_LEASE;
 
 use super::layers::{Layers, NONE, ValueType, format_list};
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 /// The longest lease, in milliseconds: if a holder crashes, its lease blocks the session for all others until it
 /// expires.
@@ -32,11 +32,7 @@ fn parse_states(text: &str) -> Result<Vec<Box<str>>, String> {
 }
 
 /// Checks that the default that the setting `name` gives does not exceed the configured maximum for requests.
-fn check_default(
-    name: &str,
-    default: std::time::Duration,
-    max: std::time::Duration,
-) -> Result<(), Usage> {
+fn check_default(name: &str, default: std::time::Duration, max: std::time::Duration) -> Result<()> {
     if default <= max {
         return Ok(());
     }
@@ -45,7 +41,7 @@ fn check_default(
     Err(Usage::new(detail).with_hint("set the second to at least as much as the first"))
 }
 
-pub(super) fn read(layers: &mut Layers<'_>) -> Result<CallSettings, Usage> {
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<CallSettings> {
     let defaults = CallSettings::default();
     let (ttl, wait) = (1..=LEASE_TTL_MAX, 0..=LEASE_WAIT_MAX);
     let settings = CallSettings {

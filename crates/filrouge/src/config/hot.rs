@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::HiddenUrl;
 use super::layers::{Layers, NONE, ValueType, format_list};
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 /// A section `[tenants.NAME]` in the file; unknown members are refused.
 #[derive(Debug, Default, Deserialize)]
@@ -148,9 +148,7 @@ fn parse_metadata_policy(text: &str) -> Result<MetadataPolicy, String> {
 }
 
 /// Reads the sections `[tenants.NAME]`.
-pub(super) fn read_tenants(
-    layers: &mut Layers<'_>,
-) -> Result<BTreeMap<TenantId, ItemRetention>, Usage> {
+pub(super) fn read_tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, ItemRetention>> {
     let sections = layers.section::<BTreeMap<String, TenantSection>>("tenants")?;
     let mut retention = BTreeMap::new();
     for (name, section) in sections.unwrap_or_default() {
@@ -169,7 +167,7 @@ pub(super) fn read_tenants(
 
 impl HotConfig {
     /// Reads the settings. Writes those that decide which part of a session the ledger stores to `engine`.
-    pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Self, Usage> {
+    pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Self> {
         let defaults = HotBounds::default();
         let at_least_one = 1..=u64::MAX;
         let url = layers.text("hot", || Ok(HotUrl::Memory))?;

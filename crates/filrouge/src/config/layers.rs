@@ -14,7 +14,7 @@ use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 /// The text of an absent value, and of an empty list.
 pub(super) const NONE: &str = "none";
@@ -56,7 +56,7 @@ pub(super) struct Layers<'a> {
 
 /// filrouge's folder in a base folder of the XDG Base Directory Specification. `env_variable` and `fallback` are those
 /// of [`base_folder`].
-pub(super) fn xdg_folder(env_variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
+pub(super) fn xdg_folder(env_variable: &str, fallback: &str) -> Result<PathBuf> {
     let base = base_folder(env_variable, fallback).map(|base| base.join("filrouge"));
     let no_home =
         || Usage::new(format!("neither {env_variable} nor HOME is set")).with_hint("set HOME");
@@ -142,7 +142,7 @@ impl<'a> Layers<'a> {
         path: Option<&'a Path>,
         text: &'a str,
         flags: BTreeMap<&'static str, String>,
-    ) -> Result<Self, Usage> {
+    ) -> Result<Self> {
         let mut layers = Self {
             path,
             text,
@@ -159,7 +159,7 @@ impl<'a> Layers<'a> {
     ///
     /// # Errors
     /// [`Usage`] for a setting in the file that was not read, and hence is unknown.
-    pub(super) fn finish(self) -> Result<Vec<SettingRow>, Usage> {
+    pub(super) fn finish(self) -> Result<Vec<SettingRow>> {
         match self.first_unknown("", &self.table) {
             Some((name, span)) => {
                 let detail = format!("unknown field `{name}`");
@@ -200,7 +200,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Reads a section that only the file can have, as a value of its own type. `None` when it is absent.
-    pub(super) fn section<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Usage> {
+    pub(super) fn section<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>> {
         let value = self.remove_from_file(name);
         let read = value.map(|value| T::deserialize(value.into_deserializer()));
         read.transpose().map_err(|e| self.malformed_toml(&e))
@@ -211,10 +211,10 @@ impl<'a> Layers<'a> {
     pub(super) fn read<T>(
         &mut self,
         (name, value_type): (&'static str, ValueType),
-        default: impl FnOnce() -> Result<T, Usage>,
+        default: impl FnOnce() -> Result<T>,
         read: impl FnOnce(&str) -> Result<T, String>,
         display: impl FnOnce(&T) -> String,
-    ) -> Result<T, Usage> {
+    ) -> Result<T> {
         let (value, origin) = match self.lookup(name, value_type)? {
             Some((text, origin)) => {
                 let to_usage = |e| Usage::new(format!("{origin}: {name}: {e}"));
@@ -235,8 +235,8 @@ impl<'a> Layers<'a> {
     pub(super) fn text<T>(
         &mut self,
         name: &'static str,
-        default: impl FnOnce() -> Result<T, Usage>,
-    ) -> Result<T, Usage>
+        default: impl FnOnce() -> Result<T>,
+    ) -> Result<T>
     where
         T: FromStr<Err: Display> + Display,
     {
@@ -249,7 +249,7 @@ impl<'a> Layers<'a> {
         name: &'static str,
         default: impl FnOnce() -> Vec<T>,
         read: fn(&str) -> Result<T, String>,
-    ) -> Result<Vec<T>, Usage> {
+    ) -> Result<Vec<T>> {
         let read_all = |text: &str| {
             text.split(',')
                 .map(|element| read(element.trim()))
@@ -264,7 +264,7 @@ impl<'a> Layers<'a> {
         &mut self,
         name: &'static str,
         read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Usage> {
+    ) -> Result<Option<T>> {
         let read = |text: &str| read(text).map(Some);
         self.read((name, ValueType::Text), || Ok(None), read, format_or_none)
     }
@@ -273,13 +273,13 @@ impl<'a> Layers<'a> {
     pub(super) fn path(
         &mut self,
         name: &'static str,
-        default: impl FnOnce() -> Result<PathBuf, Usage>,
-    ) -> Result<PathBuf, Usage> {
+        default: impl FnOnce() -> Result<PathBuf>,
+    ) -> Result<PathBuf> {
         let read = |text: &str| Ok(text.into());
         self.read((name, ValueType::Text), default, read, DISPLAY_PATH)
     }
 
-    pub(super) fn boolean(&mut self, name: &'static str, default: bool) -> Result<bool, Usage> {
+    pub(super) fn boolean(&mut self, name: &'static str, default: bool) -> Result<bool> {
         let read = |text: &str| {
             text.parse()
                 .map_err(|_| format!("{text:?} is neither true nor false"))
@@ -294,7 +294,7 @@ impl<'a> Layers<'a> {
         name: &'static str,
         bounds: RangeInclusive<u64>,
         default: N,
-    ) -> Result<N, Usage> {
+    ) -> Result<N> {
         let read = |text: &str| {
             let number = N::try_from(parse_within(&bounds, text)?);
             number.map_err(|_| format!("{text:?} is too large for this machine"))
@@ -309,7 +309,7 @@ impl<'a> Layers<'a> {
         name: &'static str,
         bounds: RangeInclusive<u64>,
         default: Duration,
-    ) -> Result<Duration, Usage> {
+    ) -> Result<Duration> {
         let default = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
         self.number(name, bounds, default)
             .map(Duration::from_millis)
@@ -321,7 +321,7 @@ impl<'a> Layers<'a> {
         name: &'static str,
         bounds: RangeInclusive<u64>,
         default: Duration,
-    ) -> Result<Duration, Usage> {
+    ) -> Result<Duration> {
         self.number(name, bounds, default.as_secs())
             .map(Duration::from_secs)
     }
@@ -332,7 +332,7 @@ impl<'a> Layers<'a> {
         &mut self,
         name: &'static str,
         value_type: ValueType,
-    ) -> Result<Option<(String, String)>, Usage> {
+    ) -> Result<Option<(String, String)>> {
         let in_file = self.remove_from_file(name).map(|value| {
             let type_error =
                 || self.error_at_line(value.span(), &format!("{name} {}", type_rule(value_type)));

@@ -7,13 +7,13 @@ use filrouge_engine::Limits as EngineLimits;
 use filrouge_http::limits::{LimitSettings, Rate};
 
 use super::layers::{Layers, ValueType, format_or_none, parse_within};
-use crate::exit::Usage;
+use crate::exit::Result;
 
 /// The range of a limit, which may not be 0.
 const AT_LEAST_ONE: std::ops::RangeInclusive<u64> = 1..=u64::MAX;
 
 /// Reads a rate per second; 0 means no limit.
-fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZeroU32>, Usage> {
+fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZeroU32>> {
     let read = |text: &str| {
         let number = parse_within(&(0..=u64::from(u32::MAX)), text)?;
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
@@ -23,11 +23,7 @@ fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZ
 }
 
 /// Reads a rate with its burst, which is by default the rate's amount for one second. `None` means no limit.
-fn rate(
-    layers: &mut Layers<'_>,
-    rate: &'static str,
-    burst: &'static str,
-) -> Result<Option<Rate>, Usage> {
+fn rate(layers: &mut Layers<'_>, rate: &'static str, burst: &'static str) -> Result<Option<Rate>> {
     let (rate, burst) = (per_second(layers, rate)?, per_second(layers, burst)?);
     Ok(rate.map(|per_second| Rate {
         per_second,
@@ -36,24 +32,17 @@ fn rate(
 }
 
 /// Reads a limit of a number or of bytes.
-fn count(layers: &mut Layers<'_>, name: &'static str, default: usize) -> Result<usize, Usage> {
+fn count(layers: &mut Layers<'_>, name: &'static str, default: usize) -> Result<usize> {
     layers.number(name, AT_LEAST_ONE, default)
 }
 
 /// Reads a limit of a time in milliseconds.
-fn timeout(
-    layers: &mut Layers<'_>,
-    name: &'static str,
-    default: Duration,
-) -> Result<Duration, Usage> {
+fn timeout(layers: &mut Layers<'_>, name: &'static str, default: Duration) -> Result<Duration> {
     layers.millis(name, AT_LEAST_ONE, default)
 }
 
 /// Reads the limits. Returns those of the server, and writes those of the engine to `engine`.
-pub(super) fn read(
-    layers: &mut Layers<'_>,
-    engine: &mut EngineLimits,
-) -> Result<LimitSettings, Usage> {
+pub(super) fn read(layers: &mut Layers<'_>, engine: &mut EngineLimits) -> Result<LimitSettings> {
     let defaults = LimitSettings::default();
     let body_bytes = count(layers, "limits.body_bytes", defaults.body_bytes)?;
     let bodies_in_flight_bytes = count(

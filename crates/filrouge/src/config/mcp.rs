@@ -1,7 +1,7 @@
 //! The section `[mcp]`: the route `/mcp` of a server, for agents (DESIGN §12).
 
 use super::layers::Layers;
-use crate::exit::Usage;
+use crate::exit::Result;
 
 /// Parses a host name, with or without a port.
 fn parse_host(name: &str) -> Result<String, String> {
@@ -15,6 +15,6 @@ fn parse_host(name: &str) -> Result<String, String> {
 }
 
 /// Reads the host names that `/mcp` accepts in addition to this machine's names.
-pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<String>, Usage> {
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<String>> {
     layers.list("mcp.hosts", Vec::new, parse_host)
 }

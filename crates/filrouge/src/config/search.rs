@@ -10,7 +10,7 @@ use super::layers::{
     DISPLAY_PATH, Layers, ValueType, format_or_none, non_empty, parse_within, xdg_folder,
 };
 use super::secret::SecretSource;
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 filrouge_types::words!(
     /// The kind of the embedder, which computes vectors.
@@ -72,7 +72,7 @@ fn parse_absolute(text: &str) -> Result<PathBuf, String> {
 }
 
 impl SearchConfig {
-    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self> {
         let default_dir = || Ok(xdg_folder("XDG_CACHE_HOME", ".cache")?.join("index"));
         let default_folder =
             || Ok(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
@@ -150,7 +150,7 @@ impl SearchConfig {
         Ok(Http::new(settings, tokio::runtime::Handle::current()).map_err(to_usage)?)
     }
 
-    fn service_key(&self) -> Result<Option<Key>, Usage> {
+    fn service_key(&self) -> Result<Option<Key>> {
         let source = match (&self.key_file, &self.key_env) {
             (None, None) => return Ok(None),
             (Some(path), None) => SecretSource::File(path.into()),

@@ -9,7 +9,7 @@ use filrouge_sources::Program;
 use filrouge_sources::programs::{self, LEDGER};
 
 use super::layers::{Layers, ValueType, format_list};
-use crate::exit::Usage;
+use crate::exit::Result;
 
 mod open;
 
@@ -66,7 +66,7 @@ impl fmt::Display for SourceName {
 }
 
 /// Reads the histories that are queried by default; `None` for all that exist.
-pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>, Usage> {
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>> {
     let setting = ("sources", ValueType::List);
     layers.read(setting, || Ok(None), parse_names, format_names)
 }

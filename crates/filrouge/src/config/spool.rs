@@ -4,12 +4,12 @@
 use filrouge_engine::spool::SpoolOptions;
 
 use super::layers::{Layers, xdg_folder};
-use crate::exit::Usage;
+use crate::exit::Result;
 
 /// The maximum of `after_ms`, the time until a write goes to the spool: a caller on a phone does not wait longer.
 const AFTER_MS_MAX: u64 = 60_000;
 
-pub(super) fn read(layers: &mut Layers<'_>) -> Result<SpoolOptions, Usage> {
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<SpoolOptions> {
     let default_dir = || Ok(xdg_folder("XDG_STATE_HOME", ".local/state")?.join("spool"));
     let defaults = SpoolOptions::new(layers.path("spool.dir", default_dir)?);
     Ok(SpoolOptions {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::layers::{DISPLAY_PATH, Layers, NONE, ValueType, home_folder};
-use crate::exit::Usage;
+use crate::exit::Result;
 
 /// Where the sessions of teams are stored as snapshot files, in addition to the ledger.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ fn parse_folder(text: &str) -> Result<Option<PathBuf>, String> {
 }
 
 /// The default folder, which other programs that read snapshot files also use.
-fn default_folder() -> Result<Option<PathBuf>, Usage> {
+fn default_folder() -> Result<Option<PathBuf>> {
     Ok(home_folder().map(|home| home.join(".agent-chatter/sessions")))
 }
 
@@ -35,7 +35,7 @@ fn format_path(path: &Option<PathBuf>) -> String {
 }
 
 impl TeamConfig {
-    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self> {
         let text = |name| (name, ValueType::Text);
         Ok(Self {
             snapshots_dir: layers.read(

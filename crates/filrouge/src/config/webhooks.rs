@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::layers::Layers;
 use super::secret::{Hidden, SecretSource};
-use crate::exit::Usage;
+use crate::exit::{Result, Usage};
 
 /// The maximum number of changes in one message: the limit of a page of the change feed.
 const BATCH_MAX: usize = 500;
@@ -60,10 +60,7 @@ pub(crate) struct WebhookConfig {
 }
 
 /// Reads all sections; a section without a tenant gets `tenant`.
-pub(super) fn read(
-    layers: &mut Layers<'_>,
-    tenant: &TenantId,
-) -> Result<Vec<WebhookConfig>, Usage> {
+pub(super) fn read(layers: &mut Layers<'_>, tenant: &TenantId) -> Result<Vec<WebhookConfig>> {
     let sections = layers.section::<Vec<WebhookSection>>("webhooks")?;
     let (sections, folder) = (sections.unwrap_or_default(), layers.folder());
     let mut names = BTreeSet::new();
@@ -146,7 +143,7 @@ impl WebhookConfig {
     ///
     /// # Errors
     /// [`Usage`] when the secrets cannot be read.
-    pub(crate) fn settings(&self) -> Result<WebhookSettings, Usage> {
+    pub(crate) fn settings(&self) -> Result<WebhookSettings> {
         let read = self.secret.read().and_then(|text| {
             let parsed = text.parse::<WebhookSecrets>();
             parsed.map_err(|e| format!("secret ({}): {e}", self.secret))

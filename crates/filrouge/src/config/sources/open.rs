@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::SourceName;
 use crate::config::{Config, env_path, home_folder};
-use crate::exit::{Usage, detail_and_hint};
+use crate::exit::{Result, Usage, detail_and_hint};
 use crate::open::{self, IfMissing, Index, OpenStore, operator};
 
 /// The maximum size in bytes of the cache of conversations, which each process has.
@@ -50,10 +50,7 @@ pub(crate) enum SourceRequest {
 ///
 /// # Errors
 /// [`Usage`] for a named history that does not exist or cannot be opened.
-pub(crate) fn histories(
-    config: &Config,
-    requested: &[SourceName],
-) -> Result<FoundHistories, Usage> {
+pub(crate) fn histories(config: &Config, requested: &[SourceName]) -> Result<FoundHistories> {
     let mut found = FoundHistories::default();
     let named = match &config.sources {
         _ if !requested.is_empty() => requested,
@@ -89,7 +86,7 @@ impl Surroundings for ProcessEnvironment {
 }
 
 impl FoundHistories {
-    fn add(&mut self, program: &'static Program, path: Option<&Path>) -> Result<(), Usage> {
+    fn add(&mut self, program: &'static Program, path: Option<&Path>) -> Result<()> {
         // Without a path, the program's environment variables determine where its history is.
         let paths = match path {
             Some(path) => vec![path.to_owned()],
