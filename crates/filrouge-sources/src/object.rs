@@ -19,6 +19,9 @@ const MILLIS_RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_40
 /// The reason why a text or a line cannot be used, and the details as text for people.
 pub(crate) type Refusal = (SkipReason, String);
 
+/// The result of reading a text or a line.
+pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
+
 /// Converts a refusal to a report.
 pub(crate) fn refusal_report(path: &Path, (reason, detail): Refusal) -> Skipped {
     Skipped::new(path, reason, detail)
@@ -59,7 +62,7 @@ impl<'de> Deserialize<'de> for Object<'de> {
 
 impl<'a> Object<'a> {
     /// Parses a text that is one JSON object. Fails if a key occurs twice.
-    pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self> {
         let object: Self = serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
         if let Some(key) = repeated_key(&object.0) {
             let detail = format!("the key {key:?} occurs twice");
@@ -106,7 +109,7 @@ impl<'a> Object<'a> {
     }
 
     /// The object of `key`; `None` when it is absent or another type.
-    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'a>>, Refusal> {
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'a>>> {
         match self.get(key) {
             Some(raw) if raw.starts_with('{') => Object::parse(raw).map(Some),
             _ => Ok(None),
@@ -175,7 +178,7 @@ pub(crate) fn token_text(token: &str) -> String {
 }
 
 /// Checks that `text` is one JSON value that the ledger accepts, and returns it trimmed.
-pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
+pub(crate) fn check_value(text: &str) -> Result<&str> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
     check_depth(raw.get())?;
     Ok(raw.get())
@@ -183,7 +186,7 @@ pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
 
 /// Checks that JSON is not nested deeper than the ledger accepts. Of the ledger's limit, 8 levels are reserved for the
 /// conversion to an item, which adds levels.
-pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
+pub(crate) fn check_depth(json: &str) -> Result<()> {
     let levels = MAX_NESTING - 8;
     let detail = || format!("nested deeper than {levels} levels");
     check_nesting_within(json.as_bytes(), levels).map_err(|_| (SkipReason::TooDeep, detail()))

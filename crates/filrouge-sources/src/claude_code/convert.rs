@@ -26,7 +26,7 @@ use super::parts::{
 use super::record::is_outside_conversation;
 use super::results::{agent_of, changes_of, text_of};
 use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
-use crate::object::{Object, Refusal};
+use crate::object::{Object, Result};
 use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
 /// The state of reading a session, carried from line to line.
@@ -75,7 +75,7 @@ impl RecordState {
         }
     }
 
-    fn add_user_record(&mut self, json: &Object<'_>, record: &RecordInfo) -> Result<(), Refusal> {
+    fn add_user_record(&mut self, json: &Object<'_>, record: &RecordInfo) -> Result<()> {
         let message = json.field("message").object().ok_or_else(missing_message)?;
         let blocks = blocks_of(message.field("content"));
         if json.is_true("isCompactSummary") {
@@ -154,11 +154,7 @@ impl RecordState {
         }
     }
 
-    fn add_assistant_record(
-        &mut self,
-        json: &Object<'_>,
-        record: &RecordInfo,
-    ) -> Result<(), Refusal> {
+    fn add_assistant_record(&mut self, json: &Object<'_>, record: &RecordInfo) -> Result<()> {
         let answer = json.field("message").object().ok_or_else(missing_message)?;
         let id = answer.boxed("id").unwrap_or_else(|| record.id.clone());
         let index = match self.answers.get(&id) {
@@ -285,7 +281,7 @@ impl LineReader for RecordState {
         &mut self.builder
     }
 
-    fn read_line(&mut self, number: u64, line: &str) -> Result<(), Refusal> {
+    fn read_line(&mut self, number: u64, line: &str) -> Result<()> {
         let json = Object::parse(line)?;
         let Some(kind) = json.text("type") else {
             let detail = "type is absent or no text";

@@ -21,7 +21,7 @@ use super::RolloutContext;
 use super::copies::CopyFilter;
 use super::usage::Counter;
 use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
-use crate::object::{Object, Refusal};
+use crate::object::{Object, Result};
 use crate::{Role, SkipReason, Tokens};
 
 /// The records that contain the text of the conversation.
@@ -198,7 +198,7 @@ impl RolloutState {
     }
 
     /// Reads an item of the conversation. `number` is the line's number.
-    fn read_item(&mut self, number: u64, at: i64, text: &str) -> Result<(), Refusal> {
+    fn read_item(&mut self, number: u64, at: i64, text: &str) -> Result<()> {
         let item = Object::parse(text)?;
         let passthrough = item.field("internal_chat_message_metadata_passthrough");
         let passthrough = passthrough.object().unwrap_or_default();
@@ -212,13 +212,7 @@ impl RolloutState {
     }
 
     /// Reads the payload of a record of this kind.
-    fn read_payload(
-        &mut self,
-        kind: &str,
-        number: u64,
-        at: i64,
-        payload: &str,
-    ) -> Result<(), Refusal> {
+    fn read_payload(&mut self, kind: &str, number: u64, at: i64, payload: &str) -> Result<()> {
         match kind {
             "session_meta" => self.read_meta(&Object::parse(payload)?, at),
             "response_item" => return self.read_item(number, at, payload),
@@ -265,7 +259,7 @@ impl LineReader for RolloutState {
         &mut self.builder
     }
 
-    fn read_line(&mut self, number: u64, text: &str) -> Result<(), Refusal> {
+    fn read_line(&mut self, number: u64, text: &str) -> Result<()> {
         let line = Object::parse(text)?;
         let at = line.field("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);

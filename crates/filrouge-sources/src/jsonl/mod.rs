@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::files::{canonical, unreadable_report};
-use crate::object::Refusal;
+use crate::object::{Refusal, Result};
 use crate::{
     Conversation, Fingerprint, Header, Listing, LoadedSession, ReadError, SkipReason, Skipped,
     Source, SourceError, TokenRule, turns_of,
@@ -72,7 +72,7 @@ pub(crate) trait LineReader: Sized {
 
     /// Reads one line that is not empty; `number` counts from 1. After an error, the line is reported as left out and
     /// reading continues.
-    fn read_line(&mut self, number: u64, line: &str) -> Result<(), Refusal>;
+    fn read_line(&mut self, number: u64, line: &str) -> Result<()>;
 
     /// Handles the end of the file. If it returns a reader, that reader reads the file again.
     fn finish(&mut self) -> Option<Self>;
@@ -233,7 +233,7 @@ fn open(file: &LogFile) -> Result<File, ReadError> {
 }
 
 /// The text of a line, trimmed; an error if it is too long, not UTF-8, or incomplete because it is still being written.
-fn line_text<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
+fn line_text<'a>(line: &lines::Line<'a>) -> Result<&'a str> {
     if line.too_long {
         let detail = format!("over {LINE_BYTES_MAX} bytes");
         return Err((SkipReason::TooLarge, detail));

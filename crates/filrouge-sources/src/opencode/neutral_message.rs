@@ -2,7 +2,7 @@
 
 use super::session::{check_own_id, missing_field, required_object};
 use super::storage::MessageText;
-use crate::object::{Object, Refusal, Writer, check_depth, token_text};
+use crate::object::{Object, Result, Writer, check_depth, token_text};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
 
 /// The rule by which a session's tokens are converted: the rule for OpenCode's version or, if `version` contains no
@@ -23,7 +23,7 @@ pub(super) fn token_rule(generation: &str, version: Option<&str>) -> TokenRule {
 }
 
 /// Reads a message of the session with the id `session`.
-pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result<Message, Refusal> {
+pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result<Message> {
     let object = Object::parse(&text.text)?;
     check_depth(&text.text)?;
     check_own_id(&object, "id", &text.id)?;

@@ -4,7 +4,7 @@ use super::changed_files::add_changes;
 use super::neutral_message::tokens;
 use super::session::{check_own_id, missing_field};
 use super::storage::PartText;
-use crate::object::{Object, Refusal, check_depth};
+use crate::object::{Object, Result, check_depth};
 use crate::raw::Raw;
 use crate::{Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
@@ -27,7 +27,7 @@ pub(super) struct ReadPart {
 
 /// Reads a part of the message `message` in the session `session`. A part in which a field that its kind requires is
 /// missing or has another type becomes [`PartKind::Other`], with its original JSON.
-pub(super) fn read(session: &str, message: &str, part: &PartText) -> Result<ReadPart, Refusal> {
+pub(super) fn read(session: &str, message: &str, part: &PartText) -> Result<ReadPart> {
     let object = Object::parse(&part.text)?;
     check_depth(&part.text)?;
     check_own_id(&object, "id", &part.id)?;

@@ -13,7 +13,7 @@
 //! Strings keep their original JSON tokens. Fields that only the model's provider can read (`native`, `providerState`,
 //! `providerMetadata`, `state`) are left out. Every other field that has no equivalent is kept under `metadata`.
 
-use crate::object::{Object, Refusal, Writer};
+use crate::object::{Object, Result, Writer};
 use crate::raw::Raw;
 
 use super::neutral_message::UNNAMED;
@@ -47,7 +47,7 @@ struct Draft<'a> {
 ///
 /// # Errors
 /// When `data` is not a JSON object.
-pub(super) fn convert_row(row: NewerRow<'_>) -> Result<MessageText, Refusal> {
+pub(super) fn convert_row(row: NewerRow<'_>) -> Result<MessageText> {
     let object = Object::parse(row.data)?;
     let mut draft = Draft {
         row,
@@ -166,7 +166,7 @@ impl Draft<'_> {
         &["text", "sessionID"]
     }
 
-    fn add_shell(&mut self, object: &Object<'_>) -> Result<&'static [&'static str], Refusal> {
+    fn add_shell(&mut self, object: &Object<'_>) -> Result<&'static [&'static str]> {
         self.begin_message("assistant", object);
         let part = newer_tool::convert_shell(self.row.id, object)?;
         self.add_part(part.finish());

@@ -1,6 +1,6 @@
 //! Converts tool calls of `session_message` to tool parts of OpenCode 1.x.
 
-use crate::object::{Object, Refusal, Writer};
+use crate::object::{Object, Result, Writer};
 use crate::raw::Raw;
 
 use super::newer_form::PROVIDER_FIELDS;
@@ -24,7 +24,7 @@ const CONVERTED: [&str; 12] = [
 ];
 
 /// Converts a tool call in an answer's content.
-pub(super) fn convert_tool(object: &Object<'_>) -> Result<Writer, Refusal> {
+pub(super) fn convert_tool(object: &Object<'_>) -> Result<Writer> {
     let state = required_object(object, "state")?;
     let required = |key: &str| object.token(key).ok_or_else(|| missing_field(key));
     let mut part = Writer::part("tool");
@@ -147,7 +147,7 @@ fn add_session_id(raw: &str) -> String {
 
 /// Converts a command that the user ran. Early versions write all fields at the top level; later ones write the command
 /// under `shell` and the output under `output`. A command without an id gets the id of its row, `row`, as the call id.
-pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
+pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer> {
     let shell = object.object("shell")?.unwrap_or_default();
     let shell_output = object.object("output")?.unwrap_or_default();
     let find = |key: &str| object.get(key).or_else(|| shell.get(key));

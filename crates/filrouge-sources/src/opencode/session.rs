@@ -3,7 +3,7 @@
 use super::changed_files::session_changes;
 use super::storage::{NAME, SessionText};
 use crate::files;
-use crate::object::{Object, Refusal, Writer, check_value, refusal_report};
+use crate::object::{Object, Refusal, Result, Writer, check_value, refusal_report};
 use crate::{Header, SkipReason, Skipped};
 
 /// Fields of a session record that are not simply copied to the metadata: they have an equivalent in [`Header`], or
@@ -23,7 +23,7 @@ pub(super) fn header(session: &SessionText) -> Result<Header, Skipped> {
     read_header(session).map_err(|why| refusal_report(&session.place, why))
 }
 
-fn read_header(session: &SessionText) -> Result<Header, Refusal> {
+fn read_header(session: &SessionText) -> Result<Header> {
     let object = Object::parse(check_value(&session.text)?)?;
     check_own_id(&object, "id", &session.id)?;
     let time = required_object(&object, "time")?;
@@ -67,7 +67,7 @@ pub(super) fn metadata(header: &Header, session: &SessionText) -> Result<Writer,
     remaining_metadata(header, session).map_err(|why| refusal_report(&session.place, why))
 }
 
-fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
+fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer> {
     let object = Object::parse(&session.text)?;
     let mut fields = object.without(&CONVERTED);
     let is_own_project = object.text("projectID").as_deref() == Some(&*session.folder);
@@ -92,7 +92,7 @@ fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer, 
 }
 
 /// Checks that an id inside a record, if it has one, matches the id in its path or column.
-pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(), Refusal> {
+pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<()> {
     match object.has(key) && object.text(key).as_deref() != Some(id) {
         true => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
         false => Ok(()),
@@ -100,7 +100,7 @@ pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(
 }
 
 /// The object of a required field.
-pub(super) fn required_object<'a>(object: &Object<'a>, key: &str) -> Result<Object<'a>, Refusal> {
+pub(super) fn required_object<'a>(object: &Object<'a>, key: &str) -> Result<Object<'a>> {
     object.object(key)?.ok_or_else(|| missing_field(key))
 }
 
