@@ -25,7 +25,7 @@ mod tool;
 
 use count::Count;
 pub(crate) use export_session::export_page;
-use tool::{ANSWER_BYTES, PAGE_CHARS, Program, SessionArguments, Tool, fit, page_chars, row_limit};
+use tool::{ANSWER_BYTES, Program, SessionArguments, Tool, fit, page, page_chars, row_limit};
 
 /// An answer as structured data and as readable text, and a file that belongs to it.
 #[derive(Debug)]

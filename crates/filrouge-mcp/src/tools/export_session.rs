@@ -9,7 +9,7 @@ use rmcp::model::ResourceContents;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars};
+use super::{Count, Tool, page};
 use crate::call::Call;
 use crate::document::Window;
 use crate::refusal::{Refusal, Result};
@@ -246,11 +246,9 @@ impl Tool for ExportSession {
             Some(Format::Json) => Some(Form::Json),
             Some(Format::Pdf) => return export_pdf(call, &session),
         };
-        let export = |chars| export_page(call, &session, form, cursor, chars);
-        match page_chars(arguments.max_chars)? {
-            Some(chars) => export(chars),
-            None => fit(PAGE_CHARS, ANSWER_BYTES, export),
-        }
+        page(arguments.max_chars, |chars| {
+            export_page(call, &session, form, cursor, chars)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use filrouge_sources::library::history::HistoryRequest;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
+use super::{Count, Tool, page, row_limit};
 use crate::call::Call;
 use crate::refusal::Result;
 use crate::text::{
@@ -41,18 +41,13 @@ impl Tool for GetCompactedContext {
     type Answer = CompactedContext;
 
     fn answer(call: &Call<'_>, arguments: ContextArguments) -> Result<CompactedContext> {
-        let chars = page_chars(arguments.max_chars)?;
         let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
             limit: row_limit("limit", arguments.limit)?,
-            max_chars: chars.unwrap_or_default(),
             ..HistoryRequest::new(call.resolve_session(arguments.session_id.as_deref())?)
         };
-        if chars.is_some() {
-            return Ok(compacted(call.library, &request)?);
-        }
-        fit(PAGE_CHARS, ANSWER_BYTES, |max_chars| {
+        page(arguments.max_chars, |max_chars| {
             let request = HistoryRequest {
                 max_chars,
                 ..request.clone()

@@ -7,7 +7,7 @@ use filrouge_sources::library::history::{History, HistoryRequest, history};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ANSWER_BYTES, Count, PAGE_CHARS, Tool, fit, page_chars, row_limit};
+use super::{Count, Tool, page, row_limit};
 use crate::call::Call;
 use crate::refusal::Result;
 use crate::text::{
@@ -49,12 +49,10 @@ impl Tool for GetSessionHistory {
     type Answer = History;
 
     fn answer(call: &Call<'_>, arguments: HistoryArguments) -> Result<History> {
-        let chars = page_chars(arguments.max_chars)?;
         let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
             limit: row_limit("limit", arguments.limit)?,
-            max_chars: chars.unwrap_or_default(),
             tool_output: arguments.tool_output.unwrap_or(true),
             reasoning: arguments.reasoning.unwrap_or(true),
             synthetic: arguments.synthetic.unwrap_or(true),
@@ -62,10 +60,7 @@ impl Tool for GetSessionHistory {
             mask: true,
             ..HistoryRequest::new(call.resolve_session(arguments.session_id.as_deref())?)
         };
-        if chars.is_some() {
-            return Ok(history(call.library, &request)?);
-        }
-        fit(PAGE_CHARS, ANSWER_BYTES, |max_chars| {
+        page(arguments.max_chars, |max_chars| {
             let request = HistoryRequest {
                 max_chars,
                 ..request.clone()

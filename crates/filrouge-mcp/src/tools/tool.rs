@@ -19,7 +19,7 @@ const PAGE_MAX_CHARS: usize = 1_000_000;
 pub(super) const ANSWER_BYTES: usize = 8_000;
 
 /// The sizes of a page of text in characters that [`fit`] tries. A smaller page would have more ids than text.
-pub(super) const PAGE_CHARS: RangeInclusive<usize> = 500..=ANSWER_BYTES;
+const PAGE_CHARS: RangeInclusive<usize> = 500..=ANSWER_BYTES;
 
 /// A tool: its name, its texts, its parameters, its answer.
 pub(super) trait Tool {
@@ -39,6 +39,21 @@ pub(super) struct SessionArguments {
     /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     pub(super) session_id: Option<String>,
+}
+
+/// Returns `answer(chars)` for a page of the size in characters that the caller requested in `maxChars`; without one, of
+/// a size that [`fit`] finds.
+///
+/// # Errors
+/// Those of [`page_chars`] and of `answer`.
+pub(super) fn page<A: Serialize + Readable>(
+    requested: Option<Count>,
+    answer: impl Fn(usize) -> Result<A>,
+) -> Result<A> {
+    match page_chars(requested)? {
+        Some(chars) => answer(chars),
+        None => fit(PAGE_CHARS, ANSWER_BYTES, answer),
+    }
 }
 
 /// Returns `answer(size)` with a size of `sizes`: the greatest one, or a smaller one if that answer would exceed
