@@ -47,36 +47,30 @@ fn subtract(counts: &mut HashMap<Arc<str>, usize>, name: &Arc<str>, bytes: usize
 }
 
 impl Budget {
+    fn with(total: usize, share: Share, reserve: usize) -> Arc<Self> {
+        Arc::new(Self {
+            total,
+            share,
+            reserve,
+            usage: Mutex::default(),
+        })
+    }
+
     /// A budget of `total` bytes, of which one caller may reserve a quarter, or `body` bytes if that is more, and all
     /// callers with one key three quarters. A sixteenth is reserved for small bodies.
     pub fn new(total: usize, body: usize) -> Arc<Self> {
-        Arc::new(Self {
-            total,
-            share: Share::Fixed((total / 4).max(body)),
-            reserve: total / 16,
-            usage: Mutex::default(),
-        })
+        Self::with(total, Share::Fixed((total / 4).max(body)), total / 16)
     }
 
     /// A budget of `total` bytes, of which one caller may reserve a quarter of what the others leave, and all callers
     /// with one key three quarters of all. A sixteenth is reserved for small bodies.
     pub(super) fn of_remainder(total: usize) -> Arc<Self> {
-        Arc::new(Self {
-            total,
-            share: Share::QuarterOfRemainder,
-            reserve: total / 16,
-            usage: Mutex::default(),
-        })
+        Self::with(total, Share::QuarterOfRemainder, total / 16)
     }
 
     /// A budget without a total, of which each caller may reserve `share`.
     pub(crate) fn per_caller(share: usize) -> Arc<Self> {
-        Arc::new(Self {
-            total: usize::MAX,
-            share: Share::Fixed(share),
-            reserve: 0,
-            usage: Mutex::default(),
-        })
+        Self::with(usize::MAX, Share::Fixed(share), 0)
     }
 
     /// The maximum for all callers with one key, if one caller may have `share`.
@@ -94,12 +88,7 @@ impl Budget {
     /// A budget without shares: one caller may use all of it.
     #[cfg(test)]
     pub fn without_shares(total: usize) -> Arc<Self> {
-        Arc::new(Self {
-            total,
-            share: Share::Fixed(total),
-            reserve: 0,
-            usage: Mutex::default(),
-        })
+        Self::with(total, Share::Fixed(total), 0)
     }
 
     pub(crate) fn used(&self) -> usize {
