@@ -38,45 +38,34 @@ impl Leftovers {
         let has_words = |text: &str| words_of(text).any(|word| words.contains(&word));
         let session = engine.sessions.get(caller, id).await?;
         found.title = session.title.as_deref().is_some_and(has_words);
-        let fields = [
-            ("state", session.state.as_deref()),
-            ("metadata", Some(session.metadata.as_str())),
-        ];
-        let fields = fields
-            .into_iter()
-            .filter(|(_, text)| text.is_some_and(has_words));
-        found.others.extend(fields.map(|(name, _)| name.to_owned()));
+        let state = ("state", session.state.as_deref());
+        let metadata = ("metadata", Some(session.metadata.as_str()));
+        for (name, text) in [state, metadata] {
+            if text.is_some_and(has_words) {
+                found.others.push(name.to_owned());
+            }
+        }
         for item in items {
             let annotations = item.body.annotations();
-            let labels = annotations
-                .labels
-                .map(|(name, label)| (name, label.as_deref()));
-            let json =
-                |json: &Option<RawJson>| json.as_ref().is_some_and(|json| has_words(json.as_str()));
-            let labels = labels
-                .into_iter()
-                .filter(|(_, text)| text.is_some_and(has_words));
-            let objects = annotations
-                .objects
-                .into_iter()
-                .filter(|(_, object)| json(object));
-            let names = labels
-                .map(|(name, _)| name)
-                .chain(objects.map(|(name, _)| name));
-            found
-                .others
-                .extend(names.map(|name| format!("{name} of item {}", item.seq)));
+            let labels = annotations.labels.into_iter();
+            let labels = labels.map(|(name, label)| (name, label.as_deref()));
+            let objects = annotations.objects.into_iter();
+            let objects = objects.map(|(name, json)| (name, json.as_ref().map(RawJson::as_str)));
+            for (name, text) in labels.chain(objects) {
+                if text.is_some_and(has_words) {
+                    found.others.push(format!("{name} of item {}", item.seq));
+                }
+            }
         }
         let mut after = Some(0);
         while let Some(number) = after {
             let (events, next) = engine.events.list(caller, id, number, PAGE_EVENTS).await?;
-            let held = |json: &RawJson| has_words(json.as_str());
-            let events = events
-                .into_iter()
-                .filter(|event| event.detail.as_ref().is_some_and(held));
-            found
-                .others
-                .extend(events.map(|event| format!("detail of event {}", event.key.as_str())));
+            for event in events {
+                if event.detail.is_some_and(|json| has_words(json.as_str())) {
+                    let key = event.key.as_str();
+                    found.others.push(format!("detail of event {key}"));
+                }
+            }
             after = next.and_then(|next| next.parse().ok());
         }
         Ok(found)
