@@ -98,27 +98,18 @@ impl Counts {
         let row = SealedRow::Shard(shard.cast_unsigned(), &self.name, &numbers);
         let seal = key.map(|key| key.seal(&row, self.members)).transpose()?;
         let stored = seal.as_ref().map(<[u8; SEAL_BYTES]>::as_slice);
-        let [
-            sessions,
-            documents,
-            text,
-            pending,
-            pending_text,
-            newest,
-            removals,
-        ] = numbers;
         let sql =
             "UPDATE shard SET sessions = ?2, documents = ?3, text = ?4, pending = ?5, pending_text = ?6,
             newest = ?7, removals = ?8, seal = ?9 WHERE id = ?1";
         let row = params![
             shard,
-            sessions,
-            documents,
-            text,
-            pending,
-            pending_text,
-            newest,
-            removals,
+            self.sessions,
+            self.documents,
+            self.text,
+            self.pending,
+            self.pending_text,
+            self.newest,
+            self.removals,
             stored
         ];
         execute(conn, sql, row)?;

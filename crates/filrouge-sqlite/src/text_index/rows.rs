@@ -137,27 +137,6 @@ pub(super) fn sessions_of_shard(
     conn: &Connection,
     shard: i64,
 ) -> Result<Vec<IndexedSession>, Failure> {
-    let owning_shard = query_optional(
-        conn,
-        "SELECT realm, owner FROM shard WHERE id = ?1",
-        [shard],
-        |row| {
-            let blob = |at| row.get::<_, Vec<u8>>(at).map(Vec::into_boxed_slice);
-            Ok(Shard {
-                realm: blob(0)?,
-                owner: blob(1)?,
-            })
-        },
-    )?;
-    let Some(owning_shard) = owning_shard else {
-        return Ok(Vec::new());
-    };
-    let sql = "SELECT id, key, stamp_a, stamp_b, updated, project FROM session WHERE shard = ?1";
-    query_all(conn, sql, [shard], |row| {
-        Ok(IndexedSession {
-            no: row.get::<_, i64>(0)?.cast_unsigned(),
-            shard: owning_shard.clone(),
-            entry: entry(row, 1)?,
-        })
-    })
+    let sql = format!("{SESSION} WHERE s.shard = ?1");
+    query_all(conn, &sql, [shard], read_session)
 }
