@@ -55,7 +55,9 @@ fn a_unique_beginning_names_a_session() {
         &["erase", "be", "--yes"][..],
         &["erase", "--session", "be", "--yes"],
         &["redact", "be", "--seq", "1-9", "--reason", "a test"],
-        &["redact", "be", "--seq", "1-9", "--reason", "a test", "--yes"],
+        &[
+            "redact", "be", "--seq", "1-9", "--reason", "a test", "--yes",
+        ],
     ] {
         world.run(command);
     }
