@@ -36,6 +36,7 @@ impl Conversation {
             project_id: Some(ProjectId::new("billing").unwrap()),
             team_id: None,
             title: Some(title.into()),
+            title_is_derived: false,
             status: SessionStatus::Active,
             state: Some("WAIT_CONFIRM".into()),
             last_seq: 0,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::complete_document;
-use super::links::linked_operations;
+use super::links::LINKS;
 use super::problems::CODES;
 
 fn document() -> Value {

@@ -97,6 +97,7 @@ impl RowCache {
 
     pub(super) fn put_head(&mut self, pk: SessionPk, head: &HeadRow) {
         if let Some(session) = self.sessions.get_mut(&pk) {
+            session.stored.updated_at = head.updated_at;
             session.stored.head = Some(head.clone());
         }
     }

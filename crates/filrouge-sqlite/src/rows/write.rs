@@ -22,6 +22,7 @@ impl Tx for Rows<'_> {
                 pk,
                 row: row.clone(),
                 head: None,
+                updated_at: StoredSession::UNKNOWN_TIME,
             });
         });
         Ok(pk)

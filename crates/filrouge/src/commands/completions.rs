@@ -65,7 +65,8 @@ pub(super) fn run(shell: Shell) -> anyhow::Result<()> {
 
 /// Prints the ids of sessions that begin with `start`, those of the last changed sessions first.
 pub(super) async fn list_ids(config: &Config, start: String) -> anyhow::Result<()> {
-    let ids = query_named(config, &Sources::default(), move |library| {
+    let sources = Sources::default();
+    let ids = query_named(config, &sources, move |library| {
         let catalog = library.catalog();
         let headers = catalog.entries.iter().map(|entry| &entry.header);
         let matching = headers.filter(|header| header.id.starts_with(&*start));

@@ -330,7 +330,8 @@ async fn an_ephemeral_session_does_not_begin_in_the_spool() {
     process.connection.set(ConnectionState::Down);
     let request = crate::ResumeSession::new("a");
     let caller = Caller::from(&operator());
-    let refused = process.engine.calls.resume(&caller, &sid("s"), request);
+    let id = sid("s");
+    let refused = process.engine.calls.resume(&caller, &id, request);
     assert_eq!(refused.await.unwrap_err().code, ErrorCode::StoreUnavailable);
     let begun = process.resume(&sid("s"), "a").await.unwrap();
     assert!(begun.created);

@@ -122,6 +122,7 @@ fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> 
         project_id: project.and_then(|id| ProjectId::new(id).ok()),
         team_id: None,
         title: row.title.as_deref().map(Into::into),
+        title_is_derived: false,
         status: match row.archived {
             Some(_) => SessionStatus::Closed,
             None => SessionStatus::Active,
