@@ -205,7 +205,7 @@ impl View for Rows<'_> {
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
         if let Some(cached) = self.in_cache(|cache| cache.session(tenant, id, scope)) {
-            return Ok(cached);
+            return Ok(Some(cached));
         }
         // The owner is part of the WHERE clause, unless the query has no scope or the viewer is the operator.
         let is_restricted = scope.is_some_and(|s| s.viewer != Viewer::Operator);

@@ -25,6 +25,7 @@ mod spellings;
 mod terms;
 mod tidy;
 mod vectors;
+mod verified;
 mod vocabulary;
 mod words;
 

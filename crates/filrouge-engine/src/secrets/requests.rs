@@ -27,6 +27,9 @@ pub(crate) struct RequestMasker<'a> {
     refused: Masked,
 }
 
+/// The items and the metadata of a turn, masked.
+pub(crate) type MaskedTurn = (Vec<ItemBody>, Option<RawJson>);
+
 impl Core {
     /// The `runtime_context` values of an open turn that must not be recorded; `None` if there are none.
     pub(crate) fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
@@ -90,7 +93,7 @@ impl Core {
         tenant: &TenantId,
         items: Vec<ValidatedItem>,
         metadata: Option<RawJson>,
-    ) -> Result<((Vec<ItemBody>, Option<RawJson>), Masked), Failure> {
+    ) -> Result<(MaskedTurn, Masked), Failure> {
         let items = self.hash_addresses_in_items(tenant, items);
         let mut metadata = self.hash_addresses(tenant, metadata);
         self.mask_with(self.masker(None), |masker| {

@@ -44,20 +44,21 @@ impl RowCache {
         *self = Self::default();
     }
 
-    /// The session, if it is cached. `Some(None)`: the caller may not see it.
+    /// The session, if it is cached. A session that the caller may not see is looked up in the store, so that it costs
+    /// the caller as many statements as an absent one.
     pub(super) fn session(
         &self,
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Option<Option<StoredSession>> {
+    ) -> Option<StoredSession> {
         let stored = &self.sessions.get(self.by_id.get(id)?)?.stored;
         // Another tenant may have a session with this id.
         if stored.row.tenant_id != *tenant {
             return None;
         }
         let is_visible = scope.is_none_or(|scope| scope.can_see(&stored.row));
-        Some(is_visible.then(|| stored.clone()))
+        is_visible.then(|| stored.clone())
     }
 
     pub(super) fn add_session(&mut self, stored: &StoredSession) {

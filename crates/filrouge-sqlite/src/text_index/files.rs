@@ -18,7 +18,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::connections::{data_version, reader, set_read_only, writer};
 use super::document_cache::DocumentCache;
-use super::seals::Verified;
+use super::verified::Verified;
 use super::vocabulary::Vocabularies;
 use crate::error::failure;
 use crate::open::{check_version, connect};

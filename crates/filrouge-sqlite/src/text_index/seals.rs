@@ -1,6 +1,6 @@
 //! The seals of the index, its shards, sessions and segments: how changes keep them, and how searches check them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use filrouge_store::text_index::{
     IndexKey, IndexScope, Key, Member, Members, SEAL_BYTES, SealedRow,
@@ -15,21 +15,11 @@ use super::files::IndexFile;
 use super::forget;
 use super::rows::{StoredSession, execute, query_all, query_optional};
 use super::segments::{PostingsTable, Segment};
+use super::verified::Verified;
 use crate::error::{failure, malformed};
 
 /// A shard that a change has sealed: its number, its previous seal and the new one.
 pub(super) type SealedShard = (i64, Option<Vec<u8>>, [u8; SEAL_BYTES]);
-
-/// What was found to agree with its seals since another connection last changed the file.
-#[derive(Default)]
-pub(super) struct Verified {
-    /// [`IndexFile::changes_by_others`].
-    changes_by_others: u64,
-    /// Whether the index agrees with its seal.
-    index: bool,
-    /// The numbers of the shards that agree with their seals.
-    shards: HashSet<i64>,
-}
 
 /// Damage that concerns single sessions.
 #[derive(Default)]

@@ -32,7 +32,7 @@ fn session_filter(args: &ListSessions) -> Result<SessionFilter, Usage> {
         status: parse_option("--status", args.status.as_deref())?,
         agent: args.agent.as_deref().map(Into::into),
         title: args.q.as_deref().map(Into::into),
-        order: sort(&args)?,
+        order: sort(args)?,
         ..SessionFilter::default()
     })
 }

@@ -52,7 +52,6 @@ impl Reads {
                 "/items?limit=500",
                 "/items?limit=500&cursor=3",
                 "/turns?limit=500",
-                "/turns?limit=500&include_redacted=true",
                 "/turns?request_id=r1",
                 "/context",
                 "/export?format=md",
@@ -61,6 +60,8 @@ impl Reads {
             ] {
                 read(Some(owner), &format!("/api/v1/sessions/{session}{path}"));
             }
+            let with_redacted = "turns?limit=500&include_redacted=true";
+            read(None, &format!("/api/v1/sessions/{session}/{with_redacted}"));
         }
         for identity in [None, Some("ann"), Some("bob")] {
             for target in [
