@@ -1,6 +1,6 @@
 //! Code shared by the rules of writes: the commit group of a write, and functions that write rows.
 
-use std::collections::BTreeSet;
+mod checks;
 
 use filrouge_types::{Channel, ErrorCode, Failure, SessionId, Timestamp, TurnId};
 
@@ -10,12 +10,11 @@ use crate::keyring::{Entropy, Keyring, MAC_BYTES};
 use crate::lane::Lane;
 use crate::read::{NewBatch, VerifiedSession, VerifiedSnapshot};
 use crate::record::{Batch, MacCheck, RecordPlacement};
-use crate::rows::{
-    Change, HeadRow, LogEntry, LogRow, PK_MAX, SEQ_MAX, SessionPk, SessionRow, TurnRow, Tx,
-};
+use crate::rows::{Change, HeadRow, LogEntry, LogRow, PK_MAX, SessionPk, SessionRow, TurnRow, Tx};
 use crate::verify::{HeadCheck, KnownHeads, Suspects};
 
 use super::refusal;
+pub(super) use checks::{check_count, check_finals, check_not_empty, check_tail, check_unique_ids};
 
 /// The maximum number of items of one turn (DESIGN §8).
 pub const TURN_ITEMS_MAX: u64 = 10_000;
@@ -235,31 +234,6 @@ pub(super) fn put_changed_head<T: Tx>(
     Ok(session)
 }
 
-/// Checks, before `added` items are appended, that the newest stored item is the one that the head names, and that the
-/// session stays within the limit of items.
-pub(super) fn check_tail<T: Tx>(
-    w: &ActiveWrite<'_, T>,
-    session: &VerifiedSession,
-    added: u64,
-) -> Result<(), Failure> {
-    let newest = w.tx.newest_seq(session.pk)?;
-    if newest != session.head.last_seq {
-        let (seq, detail) = if newest < session.head.last_seq {
-            (newest + 1, "the item is missing")
-        } else {
-            (session.head.last_seq + 1, "an item was added")
-        };
-        return Err(session.integrity_failure(Some(seq), detail));
-    }
-    if session.head.last_seq + added > SEQ_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a session has at most {SEQ_MAX} items"),
-        ));
-    }
-    Ok(())
-}
-
 /// Writes a batch after the newest item; returns its first and last seq. `turn_id` is `None` for items outside of
 /// turns. The caller writes the head.
 pub(super) fn append_batch<T: Tx>(
@@ -367,62 +341,6 @@ pub(crate) fn final_slot(
     let is_final =
         role == filrouge_types::Role::Assistant && *channel == filrouge_types::Channel::Final;
     is_final.then(|| variant.slot())
-}
-
-/// Checks that the turn gets at most one final item of each variant (DESIGN §4.3). `has_final` states which variants
-/// the turn has already.
-pub(super) fn check_finals(batch: &Batch, mut has_final: [bool; 2]) -> Result<(), Failure> {
-    for item in batch.items() {
-        if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
-            if has_final[slot] {
-                return Err(Failure::new(
-                    ErrorCode::FinalExists,
-                    format!(
-                        "the turn has a final item of variant {} already",
-                        item.variant
-                    ),
-                )
-                .with_hint("use another channel, or replace the turn once it is closed"));
-            }
-            has_final[slot] = true;
-        }
-    }
-    Ok(())
-}
-
-/// Checks that no item id occurs twice in a batch; ids are unique in their session.
-pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
-    let mut ids = BTreeSet::new();
-    match batch
-        .items()
-        .filter_map(|i| i.item_id.as_ref())
-        .find(|id| !ids.insert(*id))
-    {
-        Some(id) => Err(Failure::new(
-            ErrorCode::Invalid,
-            format!("item_id {:?} occurs twice in the batch", id.as_str()),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Refuses a batch without items. Every change of a turn is stored with an item.
-pub(super) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
-    if batch.count() == 0 {
-        return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
-    }
-    Ok(())
-}
-
-/// Checks that a turn with `present` items stays within the limit when it gets this batch.
-pub(super) fn check_count(present: u64, batch: &Batch) -> Result<(), Failure> {
-    if present + batch.count() > TURN_ITEMS_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a turn has at most {TURN_ITEMS_MAX} items"),
-        ));
-    }
-    Ok(())
 }
 
 /// The refusal of a write to a turn that is not open.
