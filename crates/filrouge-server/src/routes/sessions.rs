@@ -21,7 +21,7 @@ use crate::openapi::{
     TaggedWriteResponse, WriteResponse,
 };
 use filrouge_http::access::{add_session_token, may};
-use filrouge_http::extract::{Body, Cursor, Limit, OptionalBody, SessionAccess, TenantAccess};
+use filrouge_http::extract::{Body, Limit, OptionalBody, SessionAccess, TenantAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{Page, RouteResult, create_response, json, write_response, written};
 
@@ -87,9 +87,9 @@ pub(super) struct SessionsQuery {
     #[serde(default)]
     #[param(inline)]
     limit: Limit,
-    /// The `next_cursor` of the previous page.
-    #[param(inline)]
-    cursor: Option<Cursor>,
+    /// The `next_cursor` of the previous page, which had the same order.
+    #[param(pattern = r"^[0-9]{1,19}(\.[0-9]{1,19})?$")]
+    cursor: Option<String>,
 }
 
 /// Lists the caller's sessions, the last active first.
@@ -124,10 +124,9 @@ pub(super) async fn list_sessions(
         },
     };
     let limit = access.query.limit.into();
-    let cursor = access.query.cursor.map(Into::into);
     let list = app
         .sessions
-        .list_with_findings(&access.caller, filter, cursor, limit);
+        .list_with_findings(&access.caller, filter, access.query.cursor, limit);
     let ((data, next_cursor), findings) = list.await?;
     json(&Page {
         data,

@@ -116,7 +116,7 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     }
     let unconfirmed = world.run(&["erase", "--session", "t"]);
     assert!(
-        unconfirmed.stderr.contains("t  1 turns, 2 items\n")
+        unconfirmed.stderr.contains("t  1 turns, 2 items  x\n")
             && unconfirmed.stderr.contains("hint: give --yes"),
         "{unconfirmed:?}"
     );
