@@ -125,7 +125,7 @@ pub struct HeadRow {
     /// Whether turn ids of the session were derived with another installation's keyring, because the session was
     /// adopted.
     pub adopted: bool,
-    /// The time at which a turn last began or ended.
+    /// The time at which a turn last began or ended, or the session itself was last changed.
     pub updated_at: Timestamp,
     /// [`super::SessionRow::fingerprint`] of the session's row.
     pub session: [u8; 16],
