@@ -47,7 +47,7 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
 }
 
 /// Returns the first parameter that is missing, of another type than `schema` says, or none of its words, and what is
-/// wrong with it. Numbers and times explain themselves when they are parsed.
+/// wrong with it. The parsers of numbers and times report their own faults.
 fn first_fault<'s>(schema: &'s JsonObject, arguments: &JsonObject) -> Option<(&'s str, String)> {
     let required = schema.get("required").and_then(Value::as_array);
     let mut required = required.into_iter().flatten().filter_map(Value::as_str);

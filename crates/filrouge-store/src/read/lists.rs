@@ -11,7 +11,7 @@ use crate::rows::{RECORDS_BYTES, SessionOrder, SessionPk, TurnRow, View};
 /// The number of turns per page when all turns of a session are visited.
 const TURNS_PER_VISIT: usize = 500;
 
-/// A page of sessions, newest first, and the cursor of the next page.
+/// A page of sessions in the order of the query, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
 /// A page of turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
