@@ -124,7 +124,7 @@ fn file_failure(error: &io::Error) -> Failure {
         _ => ErrorCode::Overloaded,
     };
     Failure::new(code, "a large response cannot be kept in a file")
-        .with_hint("the server's log names the cause; a smaller response needs no file")
+        .with_hint("the server's log names the cause")
 }
 
 /// A response that is built, or a part of it. As a body, it passes on its bytes in small frames: the connection copies
