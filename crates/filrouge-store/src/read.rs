@@ -153,7 +153,13 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         id: &SessionId,
     ) -> Result<Option<VerifiedSession>, Failure> {
-        let session = self.look_up(&scope.tenant, id, None)?;
+        // A backend may have the caller's own sessions at hand.
+        let own = self.view.session(&scope.tenant, id, Some(scope));
+        let own = own.and_then(|own| own.map(|stored| self.verified_session(stored)).transpose());
+        let session = match in_session(id, own)? {
+            Some(session) => Some(session),
+            None => self.look_up(&scope.tenant, id, None)?,
+        };
         match session.as_ref().and_then(|s| s.row.erased) {
             Some(erased) if self.could_see(scope, &erased) => Err(session_erased(id)),
             Some(_) => Err(session_conflict()),

@@ -44,8 +44,8 @@ impl RowCache {
         *self = Self::default();
     }
 
-    /// The session, if it is cached. A session that the caller may not see is looked up in the store, so that it costs
-    /// the caller as many statements as an absent one.
+    /// The session, if it is cached and the caller may see it. Other sessions are looked up in the store, so that they
+    /// cost the caller as many statements as absent ones.
     pub(super) fn session(
         &self,
         tenant: &TenantId,
@@ -57,8 +57,7 @@ impl RowCache {
         if stored.row.tenant_id != *tenant {
             return None;
         }
-        let is_visible = scope.is_none_or(|scope| scope.can_see(&stored.row));
-        is_visible.then(|| stored.clone())
+        scope?.can_see(&stored.row).then(|| stored.clone())
     }
 
     pub(super) fn add_session(&mut self, stored: &StoredSession) {

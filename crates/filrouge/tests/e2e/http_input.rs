@@ -137,7 +137,7 @@ fn invalid_requests_get_422() {
     }
     let empty = json!({ "items": [{ "role": "user", "channel": "plan", "parts": [] }] });
     client.post(&format!("{turn}/items"), &empty).wrote(201);
-    assert_eq!(client.get_body("/s")["last_seq"], 2);
+    assert_eq!(client.get_body("/s")["last_seq"], 5);
     server.stop();
     world.verify();
 }

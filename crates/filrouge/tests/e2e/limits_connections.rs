@@ -152,7 +152,7 @@ fn large_answers_that_are_not_read_use_little_memory_and_no_slot() {
         "GET /api/v1/sessions/s/context HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert_eq!(client.send_bytes(get.as_bytes()).status, 200);
     let before = server.memory_peak();
-    let mut slow: Vec<_> = (0..16).map(|_| connect(&server)).collect();
+    let mut slow: Vec<_> = (0..32).map(|_| connect(&server)).collect();
     for mut reader in &slow {
         reader.write_all(get.as_bytes()).unwrap();
         reader.set_nonblocking(true).unwrap();
@@ -161,7 +161,8 @@ fn large_answers_that_are_not_read_use_little_memory_and_no_slot() {
         slow.iter().all(|reader| reader.peek(&mut [0]).is_ok())
     });
     let grown = server.memory_peak() - before;
-    assert!(grown < 200 * MIB, "{grown} bytes more");
+    // All responses together have 768 MiB.
+    assert!(grown < 400 * MIB, "{grown} bytes more");
     // The last responses come from files.
     let expected = client.send_bytes(get.as_bytes());
     assert!(expected.text.len() > 24 * MIB);
