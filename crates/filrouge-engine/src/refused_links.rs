@@ -12,18 +12,10 @@ use sha2::{Digest, Sha256};
 use crate::calls::{log_word, optional_log_word};
 use crate::core::Core;
 use crate::shared::{command_as, internal};
+use crate::trace::claimed_owner;
 
 /// The kind of the event.
 const LINK_REFUSED: &str = "link_refused";
-
-/// The identity that becomes the session's owner if the write creates or links the session.
-pub(crate) const fn claimed_owner(command: &Command) -> Option<&IdentityId> {
-    match &command.write {
-        Write::Link(link) => Some(&link.identity_id),
-        Write::Start(_) | Write::CreateSession(_) => command.scope.viewer.identity(),
-        _ => None,
-    }
-}
 
 /// The data of the event of a refused link: `identity_id`, which was refused, and `owner`. `None` for other events.
 pub(crate) fn refused_link(event: &SessionEvent) -> Option<&RawJson> {

@@ -4,10 +4,9 @@
 use std::time::{Duration, Instant};
 
 use filrouge_store::command::{Command, Ending, Outcome, PutDraft, Write, WrittenRange};
-use filrouge_types::SessionId;
+use filrouge_types::{IdentityId, SessionId};
 
 use crate::calls::{log_call_items, log_word};
-use crate::refused_links::claimed_owner;
 
 /// A write in progress that may need a log line when it ends.
 pub(crate) struct Trace {
@@ -180,4 +179,13 @@ fn fields(outcome: &Outcome) -> Option<OutcomeFields<'_>> {
 /// A duration in milliseconds, rounded to three decimals.
 pub(crate) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// The identity that becomes the session's owner if the write creates or links the session.
+pub(crate) const fn claimed_owner(command: &Command) -> Option<&IdentityId> {
+    match &command.write {
+        Write::Link(link) => Some(&link.identity_id),
+        Write::Start(_) | Write::CreateSession(_) => command.scope.viewer.identity(),
+        _ => None,
+    }
 }

@@ -22,7 +22,7 @@ pub use close::{Close, Ending};
 pub use filter::{SessionFilter, SessionSort};
 pub use lease::{Acquire, FencingToken, LeaseCommand, LeaseRequest, PutCheckpoint};
 pub use outcome::{Outcome, WrittenRange};
-pub use scope::{Scope, Viewer};
+pub use scope::{Scope, SlotCaller, Viewer};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, NewSession, Patch, PutNote, SessionPatch,
     SessionToken,

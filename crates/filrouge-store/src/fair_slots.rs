@@ -7,16 +7,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex};
 
-use filrouge_types::{TenantId, lock};
+use filrouge_types::lock;
 use tokio::sync::{Notify, oneshot};
-
-use crate::command::Viewer;
 
 #[cfg(test)]
 mod tests;
-
-/// The caller of a command or query: its tenant and key, and the viewer that it acts for. `None`: the server itself.
-pub type SlotCaller<'a> = (Option<(&'a TenantId, Option<&'a str>)>, Option<&'a Viewer>);
 
 /// The size of work that needs a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome, Scope};
-use crate::fair_slots::SlotCaller;
+use crate::command::{Command, Outcome, Scope, SlotCaller};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::{Lane, Lanes};
 use crate::read::VerifiedSnapshot;

@@ -32,9 +32,10 @@ mod keyring;
 mod lane;
 
 pub use chain::Link;
+pub use command::SlotCaller;
 pub use command::{Command, NewSession, Outcome, Scope, Viewer};
 pub use digest::{Digest, DigestRow, MaskedDigest};
-pub use fair_slots::{FairSlots, Slot, SlotBounds, SlotCaller, WorkSize};
+pub use fair_slots::{FairSlots, Slot, SlotBounds, WorkSize};
 pub use keyring::{
     Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs, random_id,
 };

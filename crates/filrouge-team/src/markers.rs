@@ -20,7 +20,7 @@
 //! - its list of names is longer than [`NAMES_BYTES_MAX`], or its task is longer than [`HELD_BYTES_MAX`]
 //!
 //! A message without `NEXT` is addressed to the members it mentions: `@name` at a word boundary, not in code and not in
-//! an e-mail address. Mentions stay in the text. Self-mentions are ignored. A mention of nobody in the team is reported.
+//! an e-mail address. Mentions stay in the text. Self-mentions are ignored. A mention of a name that the team lacks is reported.
 
 mod mention;
 mod scan;

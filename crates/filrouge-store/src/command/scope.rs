@@ -28,6 +28,9 @@ impl Viewer {
     }
 }
 
+/// The caller of a command or query: its tenant and key, and the viewer that it acts for. `None`: the server itself.
+pub type SlotCaller<'a> = (Option<(&'a TenantId, Option<&'a str>)>, Option<&'a Viewer>);
+
 /// The tenant and user of a command or query, with the session secret and the fencing token that the caller presented.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
@@ -65,7 +68,7 @@ impl Scope {
     }
 
     /// The caller, as slots are shared. The session secret does not count: each request could present another one.
-    pub fn caller(&self) -> crate::SlotCaller<'_> {
+    pub fn caller(&self) -> SlotCaller<'_> {
         (
             Some((&self.tenant, self.key.as_deref())),
             Some(&self.viewer),

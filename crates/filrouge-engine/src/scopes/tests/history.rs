@@ -68,7 +68,7 @@ impl TestedHistory<'_> {
         let thought = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
         StartTurn {
             question_neutral: (self.random.below(4) > 0).then(|| self.random.words()),
-            question_translated: Some(self.random.words()),
+            question_translated: Some(JsonText::from_plain(&format!("{} ?", self.requests))),
             application: filrouge_types::Application {
                 translate_chat: self.random.below(3) == 0,
                 pipeline_name: (self.random.below(2) == 0).then(|| "p\"ipe".into()),
