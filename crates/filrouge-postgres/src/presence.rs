@@ -39,10 +39,11 @@ pub(crate) struct Presence {
 impl Presence {
     /// Chooses a random name.
     pub(crate) fn new(entropy: &dyn Entropy) -> Result<Self, Failure> {
-        let mut key = [0; 8];
-        entropy.fill(&mut key)?;
+        let mut random = [[0; 8]; 2];
+        entropy.fill(random.as_flattened_mut())?;
         Ok(Self {
-            key: i64::from_be_bytes(key),
+            // The key of a lock has 64 bits.
+            key: i64::from_be_bytes(random[0]),
             locked: AtomicBool::default(),
         })
     }
