@@ -3,8 +3,9 @@
 pub mod walk;
 
 use filrouge_store::command::{Scope, SessionFilter};
-use filrouge_store::read::{SessionOrTombstone, VerifiedSnapshot};
+use filrouge_store::read::{Findings, SessionOrTombstone, VerifiedSnapshot};
 use filrouge_store::rows::View;
+use filrouge_store::verify::Finding;
 use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
 
@@ -75,6 +76,9 @@ pub struct Lineage {
     pub cycle: bool,
     /// Whether relatives were left out because there are too many.
     pub truncated: bool,
+    /// Damaged sessions that may be relatives; they and the sessions beyond them are left out. Absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 impl Lineage {
@@ -112,24 +116,31 @@ fn lineage<V: View + ?Sized>(
     scope: &Scope,
     session_id: SessionId,
 ) -> Result<Lineage, Failure> {
+    let mut findings = Findings::default();
     let session = Relative::from(snapshot.session(scope, &session_id)?);
     let mut parent_id = session.parent_session_id.clone();
     let ancestors = walk::ancestors(session_id.clone(), RELATIVES_MAX, || {
         let Some(id) = parent_id.take() else {
             return Ok(Step::End);
         };
-        let Some(SessionOrTombstone::Live(parent)) = snapshot.find_or_tombstone(scope, &id)? else {
-            return Ok(Step::Gap(id));
+        let parent = match snapshot.find_or_tombstone(scope, &id) {
+            Ok(Some(SessionOrTombstone::Live(parent))) => parent,
+            Ok(_) => return Ok(Step::Gap(id)),
+            Err(failure) => {
+                findings.add(failure)?;
+                return Ok(Step::End);
+            }
         };
         parent_id.clone_from(&parent.row.parent_session_id);
         let parent = parent.row.with_head(&parent.head);
         Ok::<_, Failure>(Step::To(id, Relative::from(parent)))
     })?;
-    let below = descendants(snapshot, scope, &session_id)?;
+    let below = descendants(snapshot, scope, &session_id, &mut findings)?;
     let parent = session.parent_session_id.filter(|p| *p != session_id);
     let (siblings, too_many) = match &parent {
         Some(parent) => {
-            let (mut sessions, more) = children(snapshot, scope, parent, RELATIVES_MAX + 1)?;
+            let limit = RELATIVES_MAX + 1;
+            let (mut sessions, more) = children(snapshot, scope, parent, limit, &mut findings)?;
             sessions.retain(|s| s.session_id != session_id);
             let more = more || sessions.len() > RELATIVES_MAX;
             sessions.truncate(RELATIVES_MAX);
@@ -153,10 +164,11 @@ fn lineage<V: View + ?Sized>(
         gaps: ancestors.gap.into_iter().collect(),
         cycle: ancestors.cycle || below.cycle,
         truncated: ancestors.truncated || below.truncated || too_many,
+        findings: findings.into_vec(),
     })
 }
 
-/// The descendants of a session, breadth first.
+/// The descendants of a session, breadth first. Damaged sessions are left out and added to `findings`.
 ///
 /// # Errors
 /// Those of the store.
@@ -164,10 +176,11 @@ pub(crate) fn descendants<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     root: &SessionId,
+    findings: &mut Findings,
 ) -> Result<walk::Descendants<Relative>, Failure> {
     let id = |relative: &Relative| relative.session_id.clone();
     walk::descendants(root, RELATIVES_MAX, id, |parent, limit| {
-        children(snapshot, scope, parent, limit)
+        children(snapshot, scope, parent, limit, findings)
     })
 }
 
@@ -177,6 +190,7 @@ fn children<V: View + ?Sized>(
     scope: &Scope,
     parent: &SessionId,
     limit: usize,
+    findings: &mut Findings,
 ) -> Result<(Vec<Relative>, bool), Failure> {
     let filter = SessionFilter {
         parent_session_id: Some(parent.clone()),
@@ -185,8 +199,13 @@ fn children<V: View + ?Sized>(
     let mut sessions: Vec<Relative> = Vec::new();
     let mut cursor = None;
     loop {
-        let (page, next) =
-            snapshot.sessions(scope, &filter, cursor.as_deref(), SESSIONS_PER_READ)?;
+        let (page, next) = snapshot.list_sessions(
+            scope,
+            &filter,
+            cursor.as_deref(),
+            SESSIONS_PER_READ,
+            findings,
+        )?;
         sessions.extend(page.into_iter().map(Relative::from));
         if next.is_none() || sessions.len() > limit {
             let more = next.is_some() || sessions.len() > limit;

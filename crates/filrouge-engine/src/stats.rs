@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use filrouge_store::command::Scope;
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot, in_session};
+use filrouge_store::read::{Findings, VerifiedSession, VerifiedSnapshot, in_session};
 use filrouge_store::rows::View;
+use filrouge_store::verify::Finding;
 use filrouge_types::{Failure, SessionId, Timestamp, TurnId, TurnStatus};
 use serde::Serialize;
 
@@ -106,6 +107,10 @@ pub struct SessionStatistics {
     pub without_copied: Statistics,
     /// Whether descendants or names were left out because there are too many.
     pub truncated: bool,
+    /// Damaged sessions that may be descendants; they and the sessions that they started are left out. Absent if there
+    /// are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 impl Stats {
@@ -138,7 +143,8 @@ fn statistics<V: View + ?Sized>(
     mut items_left: u64,
 ) -> Result<SessionStatistics, Failure> {
     let loaded = snapshot.get(scope, &session_id)?;
-    let descendants = descendants(snapshot, scope, &session_id)?;
+    let mut findings = Findings::default();
+    let descendants = descendants(snapshot, scope, &session_id, &mut findings)?;
     let mut truncated = descendants.truncated;
     let mut counted_items = CountedItems::new(!descendants.sessions.is_empty());
     let [mut own, mut without_copied] = in_session(
@@ -166,6 +172,7 @@ fn statistics<V: View + ?Sized>(
         with_descendants,
         without_copied,
         truncated,
+        findings: findings.into_vec(),
     })
 }
 

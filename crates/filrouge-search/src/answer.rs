@@ -64,8 +64,9 @@ pub struct Results {
     /// The number of matching messages and titles on all pages: the sum of `matches`.
     pub total_matches: usize,
     /// Whether the totals were counted. Otherwise they are estimated from the scanned candidates, including those that
-    /// this page scanned in addition. No state is kept between pages, so the last page's totals are no more certain
-    /// than the first's. When one page shows all hits and everything in them was scanned, the totals are counted.
+    /// this page scanned in addition, or lack sessions of the ledger that cannot be read, which a notice names. No state
+    /// is kept between pages, so the last page's totals are no more certain than the first's. When one page shows all
+    /// hits and everything in them was scanned, the totals are counted.
     pub exact: bool,
     /// The time, in milliseconds since 1970, up to which the indexes contain all messages; `null` when no index was
     /// used and the histories themselves were scanned.

@@ -9,21 +9,21 @@ mod parts;
 mod rows;
 mod units;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_store::command::SessionFilter;
+use filrouge_store::read::SessionPage;
+use filrouge_store::verify::Finding;
 use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
 use rows::NAME;
 
-use crate::{
-    Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError, opencode,
-};
+use crate::{Conversation, Listing, ReadError, SkipReason, Skipped, Source, SourceError, opencode};
 
 pub use messages::units;
 pub use rows::header;
@@ -55,22 +55,44 @@ impl LedgerSource {
         }
     }
 
-    /// Lists the newest sessions, at most [`LIST_MAX`], and whether there are more.
-    async fn newest_sessions(&self) -> Result<(Vec<Arc<Header>>, bool), Failure> {
-        let (mut headers, mut cursor) = (Vec::new(), None);
+    /// Lists the newest sessions, at most [`LIST_MAX`]. Damaged sessions are left out and reported.
+    async fn newest_sessions(&self) -> Result<Listing, Failure> {
+        let (mut listing, mut cursor) = (Listing::default(), None);
         loop {
-            let page_size = (LIST_MAX - headers.len()).min(PAGE_SIZE);
-            let filter = SessionFilter::default();
-            let sessions = &self.engine.sessions;
-            let (page, next) = sessions
-                .list(&self.caller, filter, cursor, page_size)
-                .await?;
-            headers.extend(page.iter().map(|session| Arc::new(rows::header(session))));
-            if next.is_none() || headers.len() >= LIST_MAX {
-                return Ok((headers, next.is_some()));
+            let page_size = (LIST_MAX - listing.headers.len()).min(PAGE_SIZE);
+            let ((page, next), findings) = self.page(cursor, page_size).await?;
+            let headers = page.iter().map(|session| Arc::new(rows::header(session)));
+            listing.headers.extend(headers);
+            listing.skipped.extend(reports(findings));
+            if next.is_none() || listing.headers.len() >= LIST_MAX {
+                listing.truncated = next.is_some();
+                // Each page names the damaged sessions that are known.
+                listing.skipped.sort();
+                listing.skipped.dedup_by(|a, b| a.path == b.path);
+                return Ok(listing);
             }
             cursor = next;
         }
+    }
+
+    async fn page(
+        &self,
+        cursor: Option<String>,
+        size: usize,
+    ) -> Result<(SessionPage, Vec<Finding>), Failure> {
+        let (sessions, filter) = (&self.engine.sessions, SessionFilter::default());
+        sessions
+            .list_with_findings(&self.caller, filter, cursor, size)
+            .await
+    }
+
+    /// Reports the sessions that are known to be damaged, as far as the caller may know them.
+    ///
+    /// # Errors
+    /// `integrity_error` if sessions that the caller may not know could be missing too; the ledger's errors.
+    pub fn damaged(&self) -> Result<Vec<Skipped>, Failure> {
+        let (_, findings) = self.runtime.block_on(self.page(None, 1))?;
+        Ok(reports(findings).collect())
     }
 
     /// Reads a session's turns and items, which the ledger has verified.
@@ -89,13 +111,32 @@ fn read_error(id: &str, failure: &Failure) -> ReadError {
     match failure.code {
         ErrorCode::SessionNotFound | ErrorCode::SessionErased => ReadError::Gone,
         ErrorCode::IntegrityError | ErrorCode::LimitExceeded => {
-            // This path is only displayed, never opened.
-            let path = format!("{NAME}:{id}");
-            let detail = failure.detail.as_str();
-            Skipped::new(Path::new(&path), SkipReason::Unreadable, detail).into()
+            unreadable(id, &failure.detail).into()
         }
         _ => ReadError::Unavailable(failure.detail.clone()),
     }
+}
+
+/// Reports a session that cannot be read.
+pub fn unreadable(id: &str, why: &str) -> Skipped {
+    Skipped::new(&path_of(id), SkipReason::Unreadable, why)
+}
+
+/// The path by which reports name a session. It is only displayed, never opened.
+pub(crate) fn path_of(id: &str) -> PathBuf {
+    format!("{NAME}:{id}").into()
+}
+
+/// Whether a report names a session of the ledger.
+pub fn is_session(report: &Skipped) -> bool {
+    let path = report.path.to_string_lossy();
+    path.strip_prefix(NAME)
+        .is_some_and(|rest| rest.starts_with(':'))
+}
+
+fn reports(findings: Vec<Finding>) -> impl Iterator<Item = Skipped> {
+    let named = findings.into_iter();
+    named.filter_map(|finding| Some(unreadable(finding.session_id.as_deref()?, &finding.what)))
 }
 
 impl Source for LedgerSource {
@@ -108,19 +149,14 @@ impl Source for LedgerSource {
         None
     }
 
-    /// Lists the newest 10,000 sessions. They have no fingerprints, so a session that one caller may see is never
+    /// Lists the newest 10,000 sessions, and reports those that are damaged. They have no fingerprints, so a session that one caller may see is never
     /// cached for another caller. An imported session has the times and the folder that its program recorded.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let result = self.runtime.block_on(self.newest_sessions());
-        let (headers, truncated) = result.map_err(|failure| SourceError::Unreadable {
+        let listing = result.map_err(|failure| SourceError::Unreadable {
             path: NAME.into(),
             reason: failure.detail,
         })?;
-        let listing = Listing {
-            headers,
-            truncated,
-            ..Listing::default()
-        };
         Ok(Arc::new(listing.sorted()))
     }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use filrouge_store::verify::Finding;
 use filrouge_types::{Timestamp, controls_terminal};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::termios::tcgetwinsize;
@@ -173,6 +174,17 @@ pub(crate) fn progress_bar(template: &str) -> ProgressBar {
 pub(crate) fn print_stderr(text: impl std::fmt::Display) {
     // A failed write to stderr cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
+}
+
+/// Reports the damaged sessions that a result lacks.
+pub(crate) fn print_findings(findings: &[Finding]) {
+    for finding in findings {
+        let session = finding.session_id.as_deref().unwrap_or_default();
+        print_stderr(format_args!(
+            "session {session:?} is damaged and left out: {}",
+            finding.what
+        ));
+    }
 }
 
 /// Replaces the characters that act on a terminal by U+FFFD: a recorded text must not control it, break lines or change

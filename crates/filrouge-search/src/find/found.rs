@@ -90,6 +90,8 @@ pub(super) struct Remarks {
     /// The time up to which all used indexes are current, in milliseconds since 1970: the earliest of their times.
     /// `None` if no index was used.
     pub(super) as_of: Option<i64>,
+    /// Whether the results may lack sessions of the ledger, because they cannot be read.
+    pub(super) lacks_sessions: bool,
 }
 
 impl Remarks {
@@ -103,6 +105,12 @@ impl Remarks {
         if !self.notices.contains(&text) {
             self.notices.push(text);
         }
+    }
+
+    /// Records that the results may lack sessions of the ledger; `why` is for the caller.
+    pub(super) fn add_missing(&mut self, why: &str) {
+        self.lacks_sessions = true;
+        self.add_notice(format!("sessions of the ledger may be missing: {why}"));
     }
 
     /// Adds the notice that an index does not answer. The reason is only logged, because callers must not see it.

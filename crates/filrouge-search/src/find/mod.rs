@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_sources::Source;
+use filrouge_sources::ledger::is_session;
 use filrouge_sources::library::{Library, LibraryError};
 use filrouge_store::text_index::SessionNo;
 use filrouge_types::{Clock, Failure, SystemClock};
@@ -234,6 +235,8 @@ impl Searcher {
         let history = (&self.library, &*catalog);
         let ledger = (self.ledger.as_ref(), !self.scans_ledger);
         let space = SearchSpace::new(query, history, indexes, ledger, &mut all.remarks)?;
+        all.remarks.lacks_sessions |=
+            query.filter.session().is_none() && catalog.skipped.iter().any(is_session);
         if query.is_by_words() {
             self.find_by_words(query, &space, &mut all)?;
         }

@@ -2,6 +2,7 @@
 
 use filrouge_sources::library::LibraryError;
 use filrouge_sources::library::list::Row;
+use filrouge_sources::library::notices::{of_catalog, of_skipped};
 use filrouge_sources::{Header, on_two_threads};
 
 use super::cursor::Cursor;
@@ -139,11 +140,14 @@ impl<'a> Page<'a> {
             }
             (rest, group_size) = (remaining, GROUP_SIZES.1.min(2 * group_size));
         }
+        let unread = space.unread();
+        let is_complete = !remarks.lacks_sessions && unread.is_empty();
+        remarks.notices.extend(of_skipped(&unread));
         let notices = notices(space, query, remarks.notices, sessions.is_empty());
         Ok(Results {
             total_sessions: round_to_count(totals.sessions).max(sessions.len()),
             total_matches: round_to_count(totals.matches),
-            exact: totals.estimated == 0,
+            exact: totals.estimated == 0 && is_complete,
             sessions,
             as_of: remarks.as_of,
             next_cursor: next.filter(|_| more).map(|c| c.encode(query.request)),
@@ -264,7 +268,7 @@ fn notices(
     found: Vec<String>,
     is_empty: bool,
 ) -> Vec<String> {
-    let mut notices = filrouge_sources::library::notices::of_catalog(space.catalog);
+    let mut notices = of_catalog(space.catalog);
     notices.extend(found);
     notices.extend(query.parsed.notices());
     notices.extend(query.parsed.pattern_notice().filter(|_| is_empty));

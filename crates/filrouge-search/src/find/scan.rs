@@ -9,6 +9,7 @@ use filrouge_sources::{Conversation, Library, LibraryError, ReadError, on_two_th
 use filrouge_types::lock;
 
 use super::found::{FoundSession, FoundSessions};
+use super::ledger::LEDGER_NAME;
 use super::query::PreparedQuery;
 use crate::rank::Evidence;
 use crate::texts::session_documents;
@@ -47,6 +48,7 @@ pub(super) fn add_matches<'c>(
             continue;
         };
         incomplete += usize::from(!is_complete);
+        all.remarks.lacks_sessions |= !is_complete && entry.header.source == LEDGER_NAME;
         if evidence.matches > 0 {
             all.sessions
                 .push(FoundSession::from_source(entry, evidence));

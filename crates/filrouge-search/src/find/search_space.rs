@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_sources::library::{Catalog, Entry, LibraryError};
-use filrouge_sources::{Header, Library};
+use filrouge_sources::{Header, Library, Skipped};
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::Failure;
 
@@ -190,7 +190,7 @@ impl<'c> SearchSpace<'c> {
         }
         let by_index = ledger.filter(|_| by_index);
         if let Some((ledger, texts)) = by_index.and_then(|l| Some((l, l.texts()?))) {
-            let added = space.add_ledger(query, ledger, texts);
+            let added = space.add_ledger(query, ledger, texts, remarks);
             added.map_err(LibraryError::Unavailable)?;
         }
         Ok(space)
@@ -243,12 +243,21 @@ impl<'c> SearchSpace<'c> {
         query: &PreparedQuery<'_>,
         ledger: &'c LedgerSearch,
         texts: VerifiedTexts,
+        remarks: &mut Remarks,
     ) -> Result<(), Failure> {
         let mut ids = query.filter.sessions(false);
         if !query.filter.may_pass_source(LEDGER_NAME)
             || ids.any(|id| query.is_shown_from_source(self.catalog, id))
         {
             return Ok(());
+        }
+        // A session that is searched alone is damaged only if it cannot be read.
+        if query.filter.session().is_none() {
+            match ledger.source().damaged() {
+                Ok(damaged) => texts.add_unread(damaged),
+                Err(why) if why.code.retry() => return Err(why),
+                Err(why) => remarks.add_missing(&why.detail),
+            }
         }
         self.indexed.push(SearchedIndex {
             sessions: ledger.sessions_to_search(texts.index(), query)?,
@@ -257,6 +266,15 @@ impl<'c> SearchSpace<'c> {
             history: History::Ledger(Box::new(texts)),
         });
         Ok(())
+    }
+
+    /// The sessions of the ledger that this search lacks because they cannot be read.
+    pub(super) fn unread(&self) -> Vec<Skipped> {
+        let ledgers = self.indexed.iter().filter_map(|one| match &one.history {
+            History::Ledger(texts) => Some(texts.unread()),
+            History::Source(..) => None,
+        });
+        ledgers.flatten().collect()
     }
 
     /// Whether a session with this id exists that the caller may see.

@@ -8,8 +8,8 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 
 use filrouge_engine::{Caller, Engine, Extent};
-use filrouge_sources::ledger::{header, loose_seq, units};
-use filrouge_sources::{Header, Message};
+use filrouge_sources::ledger::{header, loose_seq, units, unreadable};
+use filrouge_sources::{Header, Message, Skipped};
 use filrouge_store::text_index::{DocumentNo, IndexedDocument, Key, TextIndex};
 use filrouge_types::{Failure, Recorded, SessionId, TenantId, lock};
 use quick_cache::Weighter;
@@ -118,6 +118,8 @@ pub(crate) struct VerifiedTexts {
     caller: Option<Caller>,
     /// The sessions that this search has verified; `None` for one that the caller may not see, or that cannot be read.
     sessions: Mutex<HashMap<Key, Option<Arc<SessionState>>>>,
+    /// The sessions that this search lacks because they cannot be read.
+    unread: Mutex<BTreeSet<Skipped>>,
 }
 
 impl VerifiedTexts {
@@ -135,7 +137,20 @@ impl VerifiedTexts {
             runtime,
             caller,
             sessions: Mutex::default(),
+            unread: Mutex::default(),
         }
+    }
+
+    /// Records that these sessions cannot be read.
+    pub(crate) fn add_unread(&self, sessions: impl IntoIterator<Item = Skipped>) {
+        lock(&self.unread).extend(sessions);
+    }
+
+    /// The sessions that this search lacks because they cannot be read.
+    pub(crate) fn unread(&self) -> Vec<Skipped> {
+        let mut unread: Vec<_> = lock(&self.unread).iter().cloned().collect();
+        unread.dedup_by(|a, b| a.path == b.path);
+        unread
     }
 
     /// The index that names the documents.
@@ -335,6 +350,7 @@ impl VerifiedTexts {
                     Err(why) => {
                         let text = "a session cannot be read for a search";
                         tracing::warn!(session_id = %key.1, code = %why.code, "{text}");
+                        self.add_unread([unreadable(&key.1, &why.detail)]);
                     }
                 }
             }

@@ -142,6 +142,11 @@ fn indexed_text_that_no_record_confirms_is_not_shown() {
     let mut ids: Vec<&str> = found.sessions.iter().map(|hit| &*hit.session.id).collect();
     ids.sort_unstable();
     assert_eq!((ids, found.total_sessions), (vec!["a", "c"], 2));
+    let notice = r#"left out as unreadable: 1 ("ledger:b")"#;
+    assert_eq!(
+        (found.exact, found.notices),
+        (false, vec![notice.to_owned()])
+    );
     assert_eq!(
         (counts.stale, counts.sessions),
         (1, 0),
@@ -177,5 +182,6 @@ fn a_search_reports_tampered_sessions() {
         );
         let expected = "sessions that could not be read, or not completely: 1";
         assert!(results.notices.iter().all(|notice| notice == expected));
+        assert_eq!(results.exact, notices == 0);
     }
 }

@@ -90,7 +90,7 @@ pub(crate) struct SearchPage {
     total_sessions: usize,
     /// The total number of matching messages and titles.
     total_matches: usize,
-    /// Whether the totals were counted; otherwise they are estimates.
+    /// Whether the totals were counted. Otherwise they are estimates, or lack sessions that cannot be read.
     exact: bool,
     /// Everything up to this time was searched.
     as_of: Option<Timestamp>,

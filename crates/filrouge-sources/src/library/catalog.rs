@@ -5,6 +5,7 @@ use std::collections::hash_map;
 use std::sync::Arc;
 
 use super::{LibraryError, Result};
+use crate::ledger::path_of;
 use crate::source::shadowed;
 use crate::{Header, Listing, Skipped, SourceError};
 
@@ -82,10 +83,16 @@ impl Catalog {
     /// The session with this id.
     ///
     /// # Errors
-    /// [`LibraryError::NoSession`].
+    /// [`LibraryError::NoSession`]; [`LibraryError::Unreadable`] for a damaged session of the ledger.
     pub fn get(&self, id: &str) -> Result<&Entry> {
         let entry = self.by_id.get(id).and_then(|i| self.entries.get(*i));
-        entry.ok_or_else(|| LibraryError::NoSession(id.to_owned()))
+        entry.ok_or_else(|| {
+            let path = path_of(id);
+            match self.skipped.iter().find(|one| one.path == path) {
+                Some(damaged) => LibraryError::Unreadable(id.to_owned(), damaged.clone().into()),
+                None => LibraryError::NoSession(id.to_owned()),
+            }
+        })
     }
 
     /// The sessions that the session `id` started, ordered by (created, id).

@@ -25,7 +25,7 @@ pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
 }
 
 /// One notice for each reason: the number of records that were left out, and one example.
-pub(super) fn of_skipped(skipped: &[Skipped]) -> Vec<String> {
+pub fn of_skipped(skipped: &[Skipped]) -> Vec<String> {
     let mut by_reason: BTreeMap<SkipReason, (usize, &Skipped)> = BTreeMap::new();
     for one in skipped {
         by_reason.entry(one.reason).or_insert((0, one)).0 += 1;

@@ -9,7 +9,7 @@ use super::named_session::in_ledger;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, with};
-use crate::output::{first_line, print_stderr, show};
+use crate::output::{first_line, print_findings, print_stderr, show};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
@@ -22,6 +22,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     if lineage.cycle {
         print_stderr("the parents form a cycle");
     }
+    print_findings(&lineage.findings);
     if lineage.truncated {
         print_stderr("there are more relatives than are shown");
     }

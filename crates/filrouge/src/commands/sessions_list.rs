@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use filrouge_store::command::{SessionFilter, SessionSort};
+use filrouge_store::verify::Finding;
 use filrouge_types::{IdentityId, Session};
 use serde::Serialize;
 
@@ -10,13 +11,15 @@ use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::{Usage, parse, parse_option};
 use crate::open::{IfMissing, with};
-use crate::output::{first_line, print_stderr, show, table, utc_time};
+use crate::output::{first_line, print_findings, print_stderr, show, table, utc_time};
 
 /// A page of sessions; their metadata is written as it was recorded, byte for byte.
 #[derive(Serialize)]
 struct Page<'a> {
     data: &'a [Session],
     next_cursor: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    findings: &'a [Finding],
 }
 
 /// The order that the arguments name.
@@ -44,13 +47,15 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
     let filter = session_filter(&args)?;
     let result = with(config, IfMissing::Fail, async |opened, caller| {
         let (cursor, limit) = (args.cursor, args.limit);
-        let result = opened.engine.sessions.list(caller, filter, cursor, limit);
+        let sessions = &opened.engine.sessions;
+        let result = sessions.list_with_findings(caller, filter, cursor, limit);
         Ok(result.await?)
     });
-    let (sessions, next) = result.await?;
+    let ((sessions, next), findings) = result.await?;
     let page = Page {
         data: &sessions,
         next_cursor: next.as_deref(),
+        findings: &findings,
     };
     show(config.json, &page, |out| {
         let rows = sessions.iter().map(|s| {
@@ -69,6 +74,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
         ];
         writeln!(out, "{}", table(header, 0..0, rows))
     })?;
+    print_findings(&findings);
     if let Some(cursor) = next.filter(|_| !config.json) {
         print_stderr(format_args!("there are more: --cursor {cursor}"));
     }

@@ -10,7 +10,7 @@ use super::named_session::in_ledger;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, with};
-use crate::output::{first_line, print_stderr, show, table};
+use crate::output::{first_line, print_findings, print_stderr, show, table};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
@@ -20,6 +20,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     });
     let statistics = statistics.await?;
     show(config.json, &statistics, |out| write(out, &statistics))?;
+    print_findings(&statistics.findings);
     if statistics.truncated {
         print_stderr("some descendants or names were left out: there are too many");
     }
