@@ -1,5 +1,5 @@
-//! Every request names exactly one host, in the header `Host` (RFC 9112 §3.2): programs that choose among several can
-//! choose differently.
+//! Every request names exactly one host, in the header `Host` (RFC 9112 §3.2), and at most one origin: programs that
+//! choose among several can choose differently.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -18,8 +18,8 @@ fn named_host(headers: &HeaderMap) -> Option<Host<'_>> {
     }
 }
 
-/// A layer that refuses a request whose target names a host, or that does not name exactly one in `Host`. [`mount`]
-/// adds it to all wires.
+/// A layer that refuses a request whose target names a host, that does not name exactly one in `Host`, or that names
+/// several origins. [`mount`] adds it to all wires.
 ///
 /// [`mount`]: crate::mount
 ///
@@ -30,6 +30,8 @@ pub async fn check_host(request: Request, next: Next) -> Result<Response<Body>, 
         "the target names a host; send a path"
     } else if named_host(request.headers()).is_none() {
         "the request does not name one host; send the header Host once, as NAME or NAME:PORT"
+    } else if request.headers().get_all(header::ORIGIN).iter().count() > 1 {
+        "the request names several origins; send the header Origin at most once"
     } else {
         return Ok(next.run(request).await);
     };

@@ -1,12 +1,13 @@
-//! Every wire refuses a request that does not name exactly one host, whoever sends it (RFC 9112 §3.2).
+//! Every wire refuses a request that does not name exactly one host, or names several origins, whoever sends it
+//! (RFC 9112 §3.2).
 
 use crate::caller::key;
 use crate::http::Client;
 use crate::mcp_stdio::with_history;
 use crate::world::World;
 
-/// What precedes the path in the target, and the headers that name the host.
-const MALFORMED: [(&str, &str); 11] = [
+/// What precedes the path in the target, and the headers that name the host and the origin.
+const MALFORMED: [(&str, &str); 13] = [
     ("", ""),
     ("", "host: \r\n"),
     ("", "host: 127.0.0.1:80@evil.example\r\n"),
@@ -15,6 +16,14 @@ const MALFORMED: [(&str, &str); 11] = [
     ("", "host: localhost/evil.example\r\n"),
     ("", "host: localhost\r\nhost: evil.example\r\n"),
     ("", "host: localhost\r\nhost: localhost\r\n"),
+    (
+        "",
+        "host: localhost\r\norigin: http://localhost\r\norigin: https://evil.example\r\n",
+    ),
+    (
+        "",
+        "host: localhost\r\norigin: http://localhost\r\norigin: http://localhost\r\n",
+    ),
     ("http://localhost", "host: localhost\r\n"),
     ("http://evil.example", "host: localhost\r\n"),
     ("http://localhost", "host: evil.example\r\n"),

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::json;
 
@@ -101,6 +99,30 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
         "cached tokens are dropped too"
     );
     assert!(accepts(&verifier, &token(2, "ada")).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_with_extensions_or_compression_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jwks.json");
+    write_keys(&path, &[1]);
+    let verifier = Verifier::start(settings(&path)).await.unwrap();
+    let claims = json!({ "iss": "i", "aud": "a", "sub": "ada", "tenant": "t", "exp": NOW + 100 });
+    let mut head = json!({ "alg": "EdDSA", "kid": "1" });
+    assert!(accepts(&verifier, &encode(&head, &claims, 1)).await);
+    for (name, value) in [
+        ("crit", json!(null)),
+        ("crit", json!(["exp"])),
+        ("zip", json!(null)),
+        ("zip", json!("DEF")),
+    ] {
+        head[name] = value;
+        assert!(
+            !accepts(&verifier, &encode(&head, &claims, 1)).await,
+            "{head}"
+        );
+        head.as_object_mut().unwrap().remove(name);
+    }
 }
 
 #[tokio::test(start_paused = true)]
