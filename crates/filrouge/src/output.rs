@@ -144,6 +144,14 @@ pub(crate) fn json_for_stdout(json: &str) -> Cow<'_, str> {
     }
 }
 
+/// Text in the form in which stdout gets it: unchanged, but on a terminal made printable.
+pub(crate) fn text_for_stdout(text: &str) -> Cow<'_, str> {
+    match io::stdout().is_terminal() {
+        true => Cow::Owned(printable(text)),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// Escapes the characters of JSON that [`printable`] replaces. The values stay equal: outside strings, JSON has none of
 /// these characters but the carriage return, which is white space there and does not occur inside them.
 fn printable_json(json: &str) -> String {

@@ -13,7 +13,7 @@ use crate::cli::ExportFormat;
 use crate::config::Config;
 use crate::exit::{Usage, parse};
 use crate::open::{IfMissing, with};
-use crate::output::{json_for_stdout, print};
+use crate::output::{json_for_stdout, print, text_for_stdout};
 use crate::pdf::print_pdf;
 
 pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<()> {
@@ -72,7 +72,7 @@ impl fmt::Write for StdoutSink {
         let mut state = lock(&self.0);
         let shown = match state.is_json {
             true => json_for_stdout(text),
-            false => text.into(),
+            false => text_for_stdout(text),
         };
         state.out.write_all(shown.as_bytes()).map_err(|e| {
             state.error = Some(e);

@@ -10,7 +10,7 @@ use super::source::{library_error, query_and_close};
 use crate::cli::{Export, ExportFormat};
 use crate::config::{Config, sources::open_with_ledger};
 use crate::open::Index;
-use crate::output::{json_for_stdout, stdout};
+use crate::output::{json_for_stdout, stdout, text_for_stdout};
 
 pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
     let format = match args.format {
@@ -28,12 +28,16 @@ pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
             return Ok(page);
         }
         let mut out = stdout();
-        if format != Form::Json || !io::stdout().is_terminal() {
-            export(library, &id, format, mask, &mut out)?;
+        if io::stdout().is_terminal() {
+            export(library, &id, format, mask, &mut page)?;
+            let text = String::from_utf8_lossy(&page);
+            let shown = match format {
+                Form::Json => json_for_stdout(&text),
+                Form::Markdown | Form::Html => text_for_stdout(&text),
+            };
+            out.write_all(shown.as_bytes())?;
         } else {
-            let mut json = Vec::new();
-            export(library, &id, format, mask, &mut json)?;
-            out.write_all(json_for_stdout(&String::from_utf8_lossy(&json)).as_bytes())?;
+            export(library, &id, format, mask, &mut out)?;
         }
         out.flush()?;
         Ok(page)

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Deserializer;
 
 use crate::audit_rows::controls_terminal;
-use crate::hostile::{HOSTILE, LONE, acts_in_a_document, record};
+use crate::hostile::{HOSTILE, LONE, record};
 use crate::hostile_corpus::corpus;
 use crate::world::World;
 
@@ -42,11 +42,7 @@ pub(crate) fn check(command: Command, arguments: &[&str]) {
         !text.is_empty() || arguments[0] == "search",
         "{arguments:?}"
     );
-    let acts = match arguments {
-        ["export", _, "--format", "md" | "html", ..] => acts_in_a_document,
-        _ => controls_terminal,
-    };
-    if let Some(c) = text.chars().find(|c| acts(*c)) {
+    if let Some(c) = text.chars().find(|c| controls_terminal(*c)) {
         panic!("{arguments:?} prints {c:?}: {text:?}");
     }
     if arguments.contains(&"--json") {
