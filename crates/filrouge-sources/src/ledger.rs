@@ -149,8 +149,9 @@ impl Source for LedgerSource {
         None
     }
 
-    /// Lists the newest 10,000 sessions, and reports those that are damaged. They have no fingerprints, so a session that one caller may see is never
-    /// cached for another caller. An imported session has the times and the folder that its program recorded.
+    /// Lists the newest 10,000 sessions, and reports damaged ones. Sessions have no fingerprints, so one that a caller
+    /// may see is never cached for another caller. An imported session has the times and the folder that its program
+    /// recorded.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let result = self.runtime.block_on(self.newest_sessions());
         let listing = result.map_err(|failure| SourceError::Unreadable {
