@@ -92,7 +92,6 @@ impl<'t, 'c> IndexChange<'t, 'c> {
 
     /// Documents of a session with a wrong seal are not kept: an update of a part of it makes the index forget it.
     fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
-        let numbers = self.shard_numbers(&update.shard)?;
         let stored = state::find_session(self.tx, &update.shard.realm, &update.entry.key)?;
         let known = stored
             .as_ref()
@@ -104,6 +103,7 @@ impl<'t, 'c> IndexChange<'t, 'c> {
         {
             return forget_documents(self.tx, stored.no()).map(drop);
         }
+        let numbers = self.shard_numbers(&update.shard)?;
         let no = upsert_session(self.tx, numbers, &update.shard, &update.entry)?;
         let mut documents = Members::default();
         let missing = match (&stored, known) {

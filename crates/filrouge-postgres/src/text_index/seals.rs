@@ -1,7 +1,7 @@
 //! The seals of the index, its shards and its sessions: how changes keep them, and how searches check them.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use filrouge_store::text_index::{
@@ -52,10 +52,11 @@ struct StoredShard {
     no: i64,
     shard: Shard,
     seal: Option<Vec<u8>>,
+    realm_no: i64,
 }
 
 impl StoredShard {
-    /// Reads the columns no, realm, owner, seal.
+    /// Reads the columns no, realm, owner, seal, realm_no.
     fn read(row: &Row) -> Result<Self, Failure> {
         Ok(Self {
             no: column(row, 0)?,
@@ -64,6 +65,7 @@ impl StoredShard {
                 owner: bytes(row, 2)?.into(),
             },
             seal: column(row, 3)?,
+            realm_no: column(row, 4)?,
         })
     }
 
@@ -76,11 +78,12 @@ impl StoredShard {
         let members = key.open(&self.sealed_row(), self.seal.as_deref());
         members.ok_or_else(|| malformed("seal of a shard"))
     }
-}
 
-/// A shard as a member of the index.
-const fn shard_member(no: i64, seal: &[u8]) -> Member<'_> {
-    Member::Shard(no.cast_unsigned(), seal)
+    /// The shard with this seal, as a member of the index.
+    const fn member<'a>(&'a self, seal: &'a [u8]) -> Member<'a> {
+        let numbers = [self.no.cast_unsigned(), self.realm_no.cast_unsigned()];
+        Member::Shard(numbers, &self.shard, seal)
+    }
 }
 
 /// The seals that a change writes at its end; without a key, none.
@@ -136,7 +139,7 @@ impl<'k> Seals<'k> {
         no: i64,
     ) -> Result<&mut Members, Failure> {
         static SQL: Sql = Sql::new(
-            "SELECT no, realm, owner, seal FROM filrouge.search_shard WHERE no = $1",
+            "SELECT no, realm, owner, seal, realm_no FROM filrouge.search_shard WHERE no = $1",
             &[Type::INT8],
         );
         let (_, members) = match self.shards.entry(no) {
@@ -219,13 +222,18 @@ impl<'k> Seals<'k> {
             for (no, (shard, sessions)) in &self.shards {
                 // A new shard has no seal before.
                 if let Some(previous) = &shard.seal {
-                    members.remove(key, &shard_member(*no, previous));
+                    members.remove(key, &shard.member(previous));
                 }
-                if !removed.contains(no) {
-                    let seal = key.seal(&shard.sealed_row(), *sessions)?;
-                    tx.query_all(&SEAL_SHARD, &[no, &seal.as_slice()])?;
-                    members.add(key, &shard_member(*no, &seal));
+                if removed.contains(no) {
+                    // Somebody may have deleted the shard's other sessions.
+                    if *sessions != Members::default() {
+                        return Err(malformed("set of sessions"));
+                    }
+                    continue;
                 }
+                let seal = key.seal(&shard.sealed_row(), *sessions)?;
+                tx.query_all(&SEAL_SHARD, &[no, &seal.as_slice()])?;
+                members.add(key, &shard.member(&seal));
             }
             seal = Some(key.seal(&SealedRow::Index(position), members)?);
         }
@@ -254,22 +262,30 @@ fn open_state(
     members.ok_or_else(|| malformed("seal"))
 }
 
-/// Compares the shards of the index with its seal.
+/// Compares the shards of the index, also their names and the numbers of their realms, with its seal.
 ///
 /// # Errors
 /// `integrity_error` when they differ.
 pub(super) fn check_index(tx: &Transaction<'_>, key: &IndexKey) -> Result<(), Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT no, seal FROM filrouge.search_shard WHERE seal IS NOT NULL",
+        "SELECT no, realm, owner, seal, realm_no FROM filrouge.search_shard",
         &[],
     );
     let (position, seal) = read_state(tx)?;
     let members = open_state(key, position.as_deref(), seal.as_deref())?;
-    let mut found = Members::default();
+    let (mut found, mut realms) = (Members::default(), HashSet::new());
     for row in tx.query_all(&SQL, &[])? {
-        found.add(key, &shard_member(column(&row, 0)?, bytes(&row, 1)?));
+        let shard = StoredShard::read(&row)?;
+        // The change that creates a shard also seals it.
+        let seal = shard.seal.as_deref().ok_or_else(|| malformed("shard"))?;
+        found.add(key, &shard.member(seal));
+        realms.insert((shard.realm_no, shard.shard.realm));
     }
-    match found == members {
+    // A new shard gets its realm's number from another row, which somebody may have changed before.
+    let numbers: HashSet<i64> = realms.iter().map(|(no, _)| *no).collect();
+    let names: HashSet<&[u8]> = realms.iter().map(|(_, realm)| &**realm).collect();
+    let are_realms_distinct = numbers.len() == realms.len() && names.len() == realms.len();
+    match found == members && are_realms_distinct {
         true => Ok(()),
         false => Err(malformed("set of shards")),
     }
@@ -292,7 +308,7 @@ pub(super) fn check(
     for stored in state::stored_sessions(tx, scope)? {
         let members = sessions.entry(stored.shard).or_default();
         members.add(key, &stored.member());
-        let place = (stored.shard, stored.no());
+        let place = [stored.realm_no, stored.shard, stored.no()];
         let found = documents.remove(&place).unwrap_or_default();
         let sealed = match stored.is_forgotten() {
             true => Some(Members::default()),
@@ -304,7 +320,9 @@ pub(super) fn check(
     }
     let mut statement = StatementBuilder::default();
     let within = statement.within(scope, "no", "realm_no");
-    let text = format!("SELECT no, realm, owner, seal FROM filrouge.search_shard WHERE {within}");
+    let text = format!(
+        "SELECT no, realm, owner, seal, realm_no FROM filrouge.search_shard WHERE {within}"
+    );
     for row in tx.query_text(&text, statement.types(), &statement.params())? {
         let shard = StoredShard::read(&row)?;
         if sessions.remove(&shard.no).unwrap_or_default() != shard.members(key)? {
@@ -313,23 +331,25 @@ pub(super) fn check(
     }
     // Documents that belong to no session of the scope.
     let strays = documents.into_keys();
-    damaged.extend(strays.map(|(_, session)| (session, None)));
+    damaged.extend(strays.map(|[_, _, session]| (session, None)));
     Ok(damaged)
 }
 
-/// The documents of a scope, by the numbers of their shard and session.
+/// The documents of a scope, by the numbers of their realm, shard and session.
 fn read_documents(
     tx: &Transaction<'_>,
     key: &IndexKey,
     scope: &IndexScope,
-) -> Result<HashMap<(i64, i64), Members>, Failure> {
+) -> Result<HashMap<[i64; 3], Members>, Failure> {
     let mut statement = StatementBuilder::default();
     let within = statement.within(scope, "d.shard + 0", "d.realm + 0");
     let columns = sealed_columns!();
-    let text = format!("SELECT {columns}, d.shard FROM filrouge.search_document d WHERE {within}");
-    let mut documents: HashMap<(i64, i64), Members> = HashMap::new();
+    let text = format!(
+        "SELECT {columns}, d.shard, d.realm FROM filrouge.search_document d WHERE {within}"
+    );
+    let mut documents: HashMap<[i64; 3], Members> = HashMap::new();
     for row in tx.query_text(&text, statement.types(), &statement.params())? {
-        let place = (column(&row, 8)?, column(&row, 1)?);
+        let place = [column(&row, 9)?, column(&row, 8)?, column(&row, 1)?];
         let members = documents.entry(place).or_default();
         members.add(key, &read_member(&row)?);
     }

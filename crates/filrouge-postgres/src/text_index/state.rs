@@ -17,7 +17,8 @@ use crate::session::Sql;
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
-            "SELECT s.no, o.realm, o.owner, s.key, s.stamp_0, s.stamp_1, s.updated, s.project, s.shard, s.seal
+            "SELECT s.no, o.realm, o.owner, s.key, s.stamp_0, s.stamp_1, s.updated, s.project, s.shard, s.seal,
+                 o.realm_no
              FROM filrouge.search_session s JOIN filrouge.search_shard o ON o.no = s.shard ",
             $rest
         )
@@ -47,10 +48,11 @@ fn read_session(row: &Row) -> Result<IndexedSession, Failure> {
     })
 }
 
-/// A session's row, with its shard's number and its seal.
+/// A session's row, with the numbers of its shard and realm, and its seal.
 pub(super) struct StoredSession {
     pub(super) session: IndexedSession,
     pub(super) shard: i64,
+    pub(super) realm_no: i64,
     pub(super) seal: Option<Vec<u8>>,
 }
 
@@ -59,6 +61,7 @@ impl StoredSession {
         Ok(Self {
             session: read_session(row)?,
             shard: column(row, 8)?,
+            realm_no: column(row, 10)?,
             seal: column(row, 9)?,
         })
     }

@@ -95,7 +95,6 @@ impl<'a> IndexChange<'a> {
     /// Applies the update of a session: removes its outdated documents and adds those that are missing. Documents of a
     /// session with a wrong seal are not kept: an update of a part of it makes the index forget it.
     fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
-        let shard = self.shard(&update.shard)?;
         let stored = session_of(self.conn, &update.shard.realm, &update.entry.key)?;
         let known = match &stored {
             Some(stored) => self.sealed_documents(stored)?,
@@ -108,6 +107,7 @@ impl<'a> IndexChange<'a> {
         {
             return self.forget_session(stored).map(drop);
         }
+        let shard = self.shard(&update.shard)?;
         let (mut documents, mut session) = (Members::default(), None);
         let missing = match (&stored, known) {
             (Some(stored), Some(known)) if stored.shard == shard => {
@@ -237,7 +237,7 @@ impl<'a> IndexChange<'a> {
         let mut sealed_shards = Vec::new();
         for (shard, counts) in self.counts {
             let seal = counts.write(self.conn, self.key, shard)?;
-            sealed_shards.extend(seal.map(|seal| (shard, counts.seal, seal)));
+            sealed_shards.extend(seal.map(|seal| (shard, counts.name, counts.seal, seal)));
         }
         seals::write_state(self.conn, self.key, position, &sealed_shards)
     }

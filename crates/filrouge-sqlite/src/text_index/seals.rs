@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use filrouge_store::text_index::{
-    IndexKey, IndexScope, Key, Member, Members, SEAL_BYTES, SealedRow,
+    IndexKey, IndexScope, Key, Member, Members, SEAL_BYTES, SealedRow, Shard,
 };
 use filrouge_types::{Failure, lock};
 use rusqlite::{Connection, params, params_from_iter};
@@ -18,8 +18,13 @@ use super::segments::{PostingsTable, Segment};
 use super::verified::Verified;
 use crate::error::{failure, malformed};
 
-/// A shard that a change has sealed: its number, its previous seal and the new one.
-pub(super) type SealedShard = (i64, Option<Vec<u8>>, [u8; SEAL_BYTES]);
+/// A shard that a change has sealed: its number, its name, its previous seal and the new one.
+pub(super) type SealedShard = (i64, Shard, Option<Vec<u8>>, [u8; SEAL_BYTES]);
+
+/// A shard as a member of the index.
+const fn shard_member<'a>(no: i64, name: &'a Shard, seal: &'a [u8]) -> Member<'a> {
+    Member::Shard([no.cast_unsigned(), 0], name, seal)
+}
 
 /// Damage that concerns single sessions.
 #[derive(Default)]
@@ -53,12 +58,12 @@ pub(super) fn write_state(
     let position = position.or(stored_position.as_deref());
     let mut seal = None;
     if let Some(key) = key {
-        for (no, previous, new) in sealed_shards {
+        for (no, name, previous, new) in sealed_shards {
             // A new shard has no seal before.
             if let Some(previous) = previous {
-                members.remove(key, &Member::Shard(no.cast_unsigned(), previous));
+                members.remove(key, &shard_member(*no, name, previous));
             }
-            members.add(key, &Member::Shard(no.cast_unsigned(), new));
+            members.add(key, &shard_member(*no, name, new));
         }
         seal = Some(key.seal(&SealedRow::Index(position), members)?);
     }
@@ -124,15 +129,27 @@ pub(super) fn check(
     Ok(damage)
 }
 
+/// Compares the shards of the index, also their names, with its seal.
 fn check_index(conn: &Connection, key: &IndexKey) -> Result<(), Failure> {
     let (_, members) = read_state(conn, Some(key))?;
-    let sql = "SELECT id, seal FROM shard WHERE seal IS NOT NULL";
+    let sql = "SELECT id, realm, owner, seal FROM shard";
     let shards = query_all(conn, sql, [], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+        let blob = |at| row.get::<_, Vec<u8>>(at).map(Vec::into_boxed_slice);
+        let name = Shard {
+            realm: blob(1)?,
+            owner: blob(2)?,
+        };
+        Ok((
+            row.get::<_, i64>(0)?,
+            name,
+            row.get::<_, Option<Vec<u8>>>(3)?,
+        ))
     })?;
     let mut found = Members::default();
-    for (no, seal) in &shards {
-        found.add(key, &Member::Shard(no.cast_unsigned(), seal));
+    for (no, name, seal) in &shards {
+        // The change that creates a shard also seals it.
+        let seal = seal.as_deref().ok_or_else(|| malformed("shard"))?;
+        found.add(key, &shard_member(*no, name, seal));
     }
     match found == members {
         true => Ok(()),

@@ -3,7 +3,7 @@
 use filrouge_store::contract::text_index::{
     IndexTestExt as _, matching_bodies, shard, texts, update,
 };
-use filrouge_store::text_index::{Coverage, IndexScope, TextIndex};
+use filrouge_store::text_index::{Coverage, IndexScope, IndexUpdate, TextIndex};
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
 
@@ -142,6 +142,73 @@ fn damage_of_more_than_a_session_empties_the_index() {
         assert_eq!(count(&database, "search_document"), 0, "{sql}");
         index.verify(&realm()).unwrap();
     }
+}
+
+/// A search resolves its shards by their names and the numbers of their realms, so it would not look at a shard with
+/// another name or number.
+#[test]
+fn shards_with_other_names_or_numbers_empty_the_index() {
+    let attacks = [
+        "UPDATE filrouge.search_shard SET realm_no = 777 WHERE owner = 'b';
+         UPDATE filrouge.search_document SET realm = 777
+             WHERE shard = (SELECT no FROM filrouge.search_shard WHERE owner = 'b')",
+        "UPDATE filrouge.search_shard SET realm = '\\x00' WHERE owner = 'b'",
+        "UPDATE filrouge.search_shard SET owner = '\\x00' WHERE owner = 'b'",
+        "INSERT INTO filrouge.search_shard (realm_no, realm, owner)
+             SELECT 99999, realm, '\\x00' FROM filrouge.search_shard LIMIT 1",
+    ];
+    let scopes = [realm(), IndexScope::Shard(shard("r", "b"))];
+    for sql in attacks {
+        for scope in &scopes {
+            let database = filled();
+            database.sql(sql);
+            let index = index_at(&database.url());
+            let failure = index.verify(scope).unwrap_err();
+            assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{sql}");
+            assert_eq!(index.damaged(), 1, "{sql}");
+            assert_eq!(count(&database, "search_document"), 0, "{sql}");
+        }
+    }
+}
+
+#[test]
+fn a_realm_with_the_number_of_another_empties_the_index() {
+    let database = filled();
+    database.sql(
+        "INSERT INTO filrouge.search_shard (realm_no, realm, owner)
+             SELECT realm_no, 'q', '\\x00' FROM filrouge.search_shard LIMIT 1",
+    );
+    let index = index_at(&database.url());
+    let other = texts(&shard("q", "a"), "s", &["a quince"]);
+    index.apply(&[other], None).unwrap();
+    database.sql("DELETE FROM filrouge.search_shard WHERE owner = '\\x00'");
+    index.verify(&realm()).unwrap_err();
+    assert_eq!(index.damaged(), 1);
+}
+
+#[test]
+fn documents_in_another_realm_than_their_session_are_forgotten() {
+    let database = filled();
+    let sql = format!("UPDATE filrouge.search_document SET realm = 777 WHERE {OF_S}");
+    database.sql(&sql);
+    let index = index_at(&database.url());
+    let scope = IndexScope::Shard(shard("r", "a"));
+    index.verify(&scope).unwrap();
+    assert_eq!(unread(&index), ["s"]);
+}
+
+#[test]
+fn a_shard_whose_other_sessions_were_deleted_is_not_removed() {
+    let database = filled();
+    let index = index_at(&database.url());
+    let b = shard("r", "b");
+    let other = texts(&b, "v", &["a plum tree"]);
+    index.apply(&[other], None).unwrap();
+    database.sql("DELETE FROM filrouge.search_session WHERE key = 'v'");
+    let removed = IndexUpdate::Removed((b.realm, "u".into()));
+    let failure = index.change(None, &[removed], None).unwrap_err();
+    assert_eq!(failure.code, ErrorCode::StoreUnavailable);
+    assert_eq!(index.damaged(), 1);
 }
 
 #[test]

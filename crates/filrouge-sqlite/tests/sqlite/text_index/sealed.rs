@@ -166,6 +166,30 @@ fn damage_of_more_than_a_session_empties_the_index() {
     }
 }
 
+/// A search of an owner resolves the owner's shard by its name, so it would not look at a shard with another name.
+#[test]
+fn shards_with_other_names_empty_the_index() {
+    let attacks = [
+        "UPDATE shard SET realm = x'00' WHERE owner = x'62'",
+        "UPDATE shard SET owner = x'00' WHERE owner = x'62'",
+        "INSERT INTO shard (realm, owner) VALUES (x'72', x'63')",
+    ];
+    for sql in attacks {
+        for reopened in [false, true] {
+            let mut sealed = Sealed::new();
+            sealed.attack(sql);
+            if reopened {
+                sealed.reopen();
+            }
+            let scope = IndexScope::Shard(shard("r", "b"));
+            let failure = sealed.index.verify(&scope).unwrap_err();
+            assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{sql}");
+            assert_eq!(sealed.index.damaged(), 1, "{sql}");
+            assert_eq!(sealed.index.position().unwrap(), None, "{sql}");
+        }
+    }
+}
+
 #[test]
 fn an_older_state_of_one_session_empties_the_index() {
     let sealed = Sealed::new();
