@@ -127,7 +127,7 @@ impl<'a> IndexChange<'a> {
         let session = self.upsert_session(shard, session, update)?;
         self.enable_bulk(shard, &missing)?;
         for document in missing {
-            self.insert_document(shard, session, document, &mut documents)?;
+            self.insert_document((shard, session), update, document, &mut documents)?;
         }
         self.seal_session((shard, session), update, stored.as_ref(), documents)
     }

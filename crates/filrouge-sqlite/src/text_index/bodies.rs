@@ -2,16 +2,22 @@
 
 use std::cell::Cell;
 
-use filrouge_store::text_index::{BODY_MAC_BYTES, DocumentNo, IndexKey, IndexedDocument};
+use filrouge_store::text_index::{
+    BODY_MAC_BYTES, DocumentNo, IndexKey, IndexedDocument, Member, Shard,
+};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use super::rows::query_optional;
 use crate::error::{failure, malformed};
 
 /// The level of compression. Bodies are 2% smaller than with level 3, and decompress as fast; higher levels save less
 /// than another 1%.
 const ZSTD_LEVEL: i32 = 5;
+/// The query whose rows [`authentic`] decodes: a document's body, and what its MAC covers.
+const SEALED_BODY: &str =
+    "SELECT b.packed, h.realm, h.owner, s.key, d.session, d.key, d.unit, d.kind, d.created, d.digest
+    FROM document d LEFT JOIN body b ON b.document = d.id LEFT JOIN session s ON s.id = d.session
+    LEFT JOIN shard h ON h.id = s.shard WHERE d.id = ?1";
 /// The maximum size of a decompressed body, in bytes; a larger one counts as damaged.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
@@ -135,7 +141,10 @@ fn each_body_with(
     zstd: &mut zstd::bulk::Decompressor<'_>,
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
-    let sql = "SELECT packed FROM body WHERE document = ?1";
+    let sql = match key {
+        Some(_) => SEALED_BODY,
+        None => "SELECT packed FROM body WHERE document = ?1",
+    };
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     let mut buffer = Vec::new();
     for document in documents {
@@ -145,13 +154,14 @@ fn each_body_with(
         };
         let mut rows = statement.query([no]).map_err(failure)?;
         let Some(row) = rows.next().map_err(failure)? else {
-            if key.is_some() && exists(conn, no)? {
-                return Err(malformed("body"));
-            }
             continue;
         };
-        let compressed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-        let stored = authentic(key, *document, compressed.map_err(failure)?)?;
+        let stored = match key {
+            Some(key) => authentic(key, *document, row),
+            None => row.get_ref(0).and_then(|v| Ok(Some(v.as_blob()?))),
+        };
+        let stored = stored.map_err(failure)?;
+        let stored = stored.ok_or_else(|| malformed("body"))?;
         let body = decompress(zstd, stored, &mut buffer)?;
         if !each(*document, body) {
             return Ok(());
@@ -160,26 +170,29 @@ fn each_body_with(
     Ok(())
 }
 
-fn exists(conn: &Connection, document: i64) -> Result<bool, Failure> {
-    let sql = "SELECT 1 FROM document WHERE id = ?1";
-    let found = query_optional(conn, sql, [document], |row| row.get::<_, i64>(0))?;
-    Ok(found.is_some())
-}
-
-/// Returns a body in its stored form, without the MAC that precedes it if there is a key.
-///
-/// # Errors
-/// `integrity_error` for a wrong MAC.
-fn authentic<'b>(
-    key: Option<&IndexKey>,
+/// Returns the stored form of a document's body, without the MAC that precedes it; `None` for a wrong MAC.
+fn authentic<'r>(
+    key: &IndexKey,
     document: DocumentNo,
-    sealed: &'b [u8],
-) -> Result<&'b [u8], Failure> {
-    let Some(key) = key else {
-        return Ok(sealed);
+    row: &'r Row<'_>,
+) -> rusqlite::Result<Option<&'r [u8]>> {
+    let blob = |at| row.get::<_, Vec<u8>>(at).map(Vec::into_boxed_slice);
+    let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+    let sealed = row.get_ref(0)?.as_blob()?;
+    let shard = Shard {
+        realm: blob(1)?,
+        owner: blob(2)?,
+    };
+    let session = row.get_ref(3)?.as_str()?;
+    let member = Member::Document {
+        session: number(4)?,
+        no: document,
+        key: row.get_ref(5)?.as_str()?,
+        fields: [number(6)?, number(7)?, number(8)?, number(9)?],
+        content: b"",
     };
     let parts = sealed.split_at_checked(BODY_MAC_BYTES);
-    let valid = parts.filter(|(mac, stored)| *mac == key.body_mac(document, stored));
-    let (_, stored) = valid.ok_or_else(|| malformed("body"))?;
-    Ok(stored)
+    let valid =
+        parts.filter(|(mac, stored)| *mac == key.body_mac((&shard, session), &member, stored));
+    Ok(valid.map(|(_, stored)| stored))
 }

@@ -132,7 +132,7 @@ impl Counts {
     /// Counts the new document `no`, whose text has `size` bytes.
     ///
     /// # Errors
-    /// `integrity_error` if the shard had this number before: a body of then would still be valid.
+    /// `integrity_error` if the shard had this number before: postings of then would still be valid.
     pub(super) fn count_added(&mut self, no: i64, size: i64) -> Result<(), Failure> {
         if no <= self.newest {
             return Err(malformed("number of a document"));

@@ -104,12 +104,12 @@ impl IndexChange<'_> {
         Ok(())
     }
 
-    /// Adds a document, also to `members`. Its words go to the shard's builder, if there is one; otherwise the document
-    /// is pending.
+    /// Adds a document of `update`, also to `members`. Its words go to the shard's builder, if there is one; otherwise
+    /// the document is pending.
     pub(super) fn insert_document(
         &mut self,
-        shard: i64,
-        session: i64,
+        (shard, session): (i64, i64),
+        update: &SessionUpdate,
         document: &NewDocument,
         members: &mut Members,
     ) -> Result<(), Failure> {
@@ -120,17 +120,18 @@ impl IndexChange<'_> {
         let (key, kind, created) = (&document.key, document.kind, document.created);
         let row = params![shard, session, key, unit, kind, created, digest, size];
         let no = query_number(self.conn, sql, row)?;
+        let [session_no, document_no] = [session, no].map(i64::cast_unsigned);
+        let member = Member::new_document(session_no, document_no, document, b"");
         let stored = self.compressor.compress(&document.body)?;
         let sealed = self.key.map(|key| {
-            let mac = key.body_mac(no.cast_unsigned(), stored);
+            let mac = key.body_mac((&update.shard, &update.entry.key), &member, stored);
             [mac.as_slice(), stored].concat()
         });
         let body = sealed.as_deref().unwrap_or(stored);
         let sql = "INSERT INTO body (document, packed) VALUES (?1, ?2)";
         execute(self.conn, sql, params![no, body])?;
         if let Some(key) = self.key {
-            let [session, no] = [session, no].map(i64::cast_unsigned);
-            members.add(key, &Member::new_document(session, no, document, b""));
+            members.add(key, &member);
         }
         self.counts(shard)?.count_added(no, size)?;
         if let Some(builder) = self.bulk_builders.get_mut(&shard) {

@@ -287,12 +287,20 @@ impl IndexKey {
         })
     }
 
-    /// The MAC of a document's stored body.
+    /// The MAC of a document's stored body. It covers the shard and the key of the document's session, and the document
+    /// as a member, so that a body is valid for its own document alone, even if another index used the same numbers.
     #[must_use]
-    pub fn body_mac(&self, no: DocumentNo, stored: &[u8]) -> [u8; BODY_MAC_BYTES] {
-        self.0
-            .number(&[b"b", &no.to_be_bytes(), stored])
-            .to_be_bytes()
+    pub fn body_mac(
+        &self,
+        (shard, session): (&Shard, &str),
+        document: &Member<'_>,
+        stored: &[u8],
+    ) -> [u8; BODY_MAC_BYTES] {
+        let mut place = Vec::with_capacity(256);
+        add_shard(&mut place, shard);
+        add_bytes(&mut place, session.as_bytes());
+        place.extend(document.encode());
+        self.0.number(&[b"b", &place, stored]).to_be_bytes()
     }
 }
 

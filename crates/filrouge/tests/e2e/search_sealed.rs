@@ -11,11 +11,11 @@ fn damaged(client: &Client) -> u64 {
 }
 
 /// Removes documents of the session `s`, and then its row too, with the function `attack`, to which it passes SQL; the
-/// arguments are the tables of documents and of sessions, and the column of a session's number. A search finds the
-/// session nevertheless. `attack` returns the server that is asked.
+/// arguments are the tables of documents, of sessions and of shards, and the column of a session's number. A search
+/// finds the session nevertheless. `attack` returns the server that is asked.
 fn check(
     world: &World,
-    [documents, sessions, no]: [&str; 3],
+    [documents, sessions, shards, no]: [&str; 4],
     attack: impl Fn(Server, &str) -> Server,
 ) {
     let of_s =
@@ -24,6 +24,7 @@ fn check(
         format!("DELETE {of_s}"),
         format!("DELETE {of_s}; DELETE FROM {sessions} WHERE key = 's'"),
         format!("UPDATE {sessions} SET key = 'x' WHERE key = 's'"),
+        format!("UPDATE {shards} SET realm = owner"),
     ];
     let mut server = world.serve();
     for session in ["s", "t"] {
@@ -46,7 +47,8 @@ fn check(
 #[test]
 fn a_search_finds_what_was_removed_from_the_index_file() {
     let world = World::on_sqlite();
-    check(&world, ["document", "session", "id"], |server, sql| {
+    let tables = ["document", "session", "shard", "id"];
+    check(&world, tables, |server, sql| {
         let file = world.path("data/filrouge/filrouge.db.index");
         let index = rusqlite::Connection::open(file).unwrap();
         index.execute_batch(sql).unwrap();
@@ -57,7 +59,12 @@ fn a_search_finds_what_was_removed_from_the_index_file() {
 #[test]
 fn a_search_finds_what_was_removed_from_the_index_in_postgresql() {
     let world = World::on_postgres();
-    let tables = ["filrouge.search_document", "filrouge.search_session", "no"];
+    let tables = [
+        "filrouge.search_document",
+        "filrouge.search_session",
+        "filrouge.search_shard",
+        "no",
+    ];
     check(&world, tables, |server, sql| {
         // A running server checks the index again within ten seconds.
         server.stop();

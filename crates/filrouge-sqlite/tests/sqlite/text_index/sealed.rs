@@ -227,6 +227,39 @@ fn another_body_empties_the_index() {
     }
 }
 
+/// Somebody empties the index, makes it use the newest numbers again, and puts the body of then back.
+#[test]
+fn an_older_body_with_the_same_numbers_empties_the_index() {
+    for (owner, session, text) in [
+        ("b", "u", "apple trees"),
+        ("b", "v", "apple tree"),
+        ("c", "u", "apple tree"),
+    ] {
+        let mut sealed = Sealed::new();
+        let raw = sealed.raw();
+        raw.execute_batch(
+            "CREATE TEMP TABLE old AS SELECT * FROM body WHERE document = (SELECT max(id) FROM document);
+             UPDATE sqlite_sequence SET seq = seq - 1 WHERE name IN ('document', 'session', 'shard');
+             DELETE FROM document; DELETE FROM body; DELETE FROM pending; DELETE FROM session;
+             DELETE FROM shard; UPDATE state SET position = NULL, seal = NULL",
+        )
+        .unwrap();
+        sealed.reopen();
+        let update = texts(&shard("r", owner), session, &[text]);
+        sealed.index.apply(&[update], None).unwrap();
+        sealed.assert_intact();
+        // The body may not be null, so this fails unless the document has the number of then.
+        let restore =
+            "UPDATE main.body SET packed = (SELECT packed FROM old WHERE document = body.document)";
+        raw.execute_batch(restore).unwrap();
+        let found = numbers(&sealed.index.candidates(&query(&realm(), &[])).unwrap());
+        assert_eq!(found.len(), 1);
+        let read = sealed.index.bodies(&found, &mut |_, _| true);
+        assert_eq!(read.unwrap_err().code, ErrorCode::StoreUnavailable);
+        assert_eq!(sealed.index.damaged(), 1);
+    }
+}
+
 #[test]
 fn a_number_that_is_used_again_empties_the_index() {
     let sealed = Sealed::new();

@@ -99,6 +99,31 @@ fn members_are_a_set_in_any_order_and_the_stored_sum_is_masked() {
 }
 
 #[test]
+fn a_body_is_valid_for_its_own_document_alone() {
+    let key = key("a store");
+    let document = |session, no, name, unit| Member::Document {
+        session,
+        no,
+        key: name,
+        fields: [unit, 1, 2, 3],
+        content: b"",
+    };
+    let of = |owner, session, member| key.body_mac((&shard(owner), session), &member, b"body");
+    let mac = of("a", "s", document(1, 2, "m", 0));
+    assert_eq!(mac, of("a", "s", document(1, 2, "m", 0)));
+    for other in [
+        of("b", "s", document(1, 2, "m", 0)),
+        of("a", "t", document(1, 2, "m", 0)),
+        of("a", "s", document(2, 2, "m", 0)),
+        of("a", "s", document(1, 3, "m", 0)),
+        of("a", "s", document(1, 2, "n", 0)),
+        of("a", "s", document(1, 2, "m", 1)),
+    ] {
+        assert_ne!(mac, other);
+    }
+}
+
+#[test]
 fn a_shard_is_a_member_with_its_numbers_and_its_name() {
     let (key, a, b) = (key("a store"), shard("a"), shard("b"));
     let of = |numbers, shard: &Shard| {
