@@ -60,7 +60,7 @@ const PROCEDURE: &str = "\
 Work with the tools of filrouge, in this order, and stop as soon as you know:
 1. get_compacted_context without parameters: what compaction removed from this session, in its original words. \
 If it says that your own session is unknown, find it with list_sessions and give sessionID.
-2. search_sessions with a few distinctive words of the question, excludeSession \"own\"; narrow it by projectID, agent, tool or dates, \
+2. search_sessions with a few distinctive words of the question (it leaves out your own session); narrow it by projectID, agent, tool or dates, \
 or try other words or a /regex/.
 3. get_session_history of what was found, with cursor \"message:ID\" of an excerpt to read on from there; follow nextCursor only as far as needed.
 4. get_session_lineage when a subagent did the work: its session holds the details.

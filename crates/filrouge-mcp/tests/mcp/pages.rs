@@ -256,6 +256,8 @@ async fn the_recall_prompt_names_the_tools() {
         ] {
             assert!(text.contains(tool));
         }
+        // The search leaves out the caller's own session without it.
+        assert!(!text.contains("excludeSession"));
     }
     request.arguments = json!({ "topic": "x" }).as_object().cloned();
     assert!(client.get_prompt(request).await.is_err());
