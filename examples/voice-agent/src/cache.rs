@@ -2,11 +2,11 @@
 //! seq, and the store returns any newer items.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use filrouge_engine::CheckpointPolicy;
-use filrouge_types::SessionId;
+use filrouge_types::{SessionId, lock};
 
 use crate::fsm::Dialogue;
 
@@ -50,7 +50,7 @@ impl Cache {
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<SessionId, (Instant, CachedCall)>> {
-        // Every change of the map is a single operation, so a poisoned lock is harmless.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        // Every change of the map is a single operation.
+        lock(&self.0)
     }
 }

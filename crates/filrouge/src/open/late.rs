@@ -1,7 +1,7 @@
 //! The ledger of a server that starts while PostgreSQL does not answer. It refuses all reads and writes until the store
 //! could be opened, so that live calls use the spool meanwhile.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, Health, Keyring, Lanes, Ledger, Position,
     QuerySubject, StoreLoad,
 };
-use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp, lock};
 use tokio::sync::watch;
 
 use super::store::{IfMissing, OpenLedger, keyring, known_store, ledger};
@@ -42,10 +42,7 @@ struct LateStore {
 impl LateStore {
     fn ledger(&self) -> Result<&Arc<dyn Ledger>, Failure> {
         let opened = self.opened.get().map(|opened| &opened.ledger);
-        opened.ok_or_else(|| {
-            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.clone()
-        })
+        opened.ok_or_else(|| lock(&self.failure).clone())
     }
 }
 
@@ -138,7 +135,7 @@ async fn open_when_possible(config: Config, store: Arc<LateStore>, lanes: Lanes)
                     Ok(failure) => failure,
                     Err(error) => Failure::new(ErrorCode::Internal, format!("{error:#}")),
                 };
-                let mut newest = store.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut newest = lock(&store.failure);
                 if newest.code != failure.code {
                     tracing::error!(%failure, "the store cannot be opened");
                 }
@@ -262,7 +259,6 @@ impl Ledger for LateLedger {
             return self.opening.abort();
         };
         opened.ledger.close().await;
-        let keeper = opened.keeper.lock();
-        drop(keeper.unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&opened.keeper).take());
     }
 }

@@ -4,11 +4,11 @@
 //! session is closed. Until all three succeed, the webhook is answered with 503, and a background task retries.
 
 use std::collections::HashSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use filrouge_engine::{CloseSession, Resumed};
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, SessionId, lock};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -71,8 +71,8 @@ impl Calls {
     }
 
     fn endings(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        // Every change of the set is a single operation, so a poisoned lock is harmless.
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+        // Every change of the set is a single operation.
+        lock(&self.ending)
     }
 
     async fn end(&self, ending: &Ending) -> Result<(), Failure> {
