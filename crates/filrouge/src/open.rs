@@ -254,7 +254,7 @@ async fn record_known_store(
     let seen = SeenStore {
         url: config.store.to_string(),
         store_id: ledger.store_id().to_owned(),
-        lanes: Some(ledger.lanes().count()),
+        lanes: ledger.lanes().count(),
         has_keys: had_keys || filrouge_engine::api_keys::any_exist(ledger).await?,
         unconfirmed: was_unconfirmed || is_anchor_missing && ledger.position().commit_count() > 0,
     };

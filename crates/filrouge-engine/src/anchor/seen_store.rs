@@ -22,9 +22,8 @@ pub struct SeenStore {
     pub url: String,
     /// The store's id.
     pub store_id: String,
-    /// The number of the store's lanes. `None` in a record of an earlier build.
-    #[serde(default)]
-    pub lanes: Option<u16>,
+    /// The number of the store's lanes.
+    pub lanes: u16,
     /// Whether the store had API keys.
     pub has_keys: bool,
     /// Whether the store had commits but no anchor, and no operator has accepted it since.
@@ -128,7 +127,7 @@ mod tests {
         SeenStore {
             url: "sqlite:/f.db".to_owned(),
             store_id: store_id.to_owned(),
-            lanes: Some(1),
+            lanes: 1,
             has_keys: true,
             unconfirmed: false,
         }

@@ -91,7 +91,7 @@ pub(super) fn start(
     let Some(seen) = seen.flatten() else {
         return Err(error);
     };
-    let Some(lanes) = seen.lanes.and_then(Lanes::new) else {
+    let Some(lanes) = Lanes::new(seen.lanes) else {
         return Err(error);
     };
     tracing::warn!(
