@@ -251,6 +251,10 @@ fn read_sessions(
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             sessions = query_all(conn, &sql, [limit], read_session)?;
         }
+        SessionSelection::Stamped(second) => {
+            let sql = format!("{SESSION} WHERE s.stamp_b = ?1");
+            sessions = query_all(conn, &sql, [second.cast_signed()], read_session)?;
+        }
     }
     Ok(sessions)
 }

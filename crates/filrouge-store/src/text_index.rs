@@ -200,6 +200,8 @@ pub enum SessionSelection<'a> {
     Named(&'a [Key]),
     /// At most this many sessions that were forgotten and not re-read (stamp `[0, 0]`), in any order.
     Unread(usize),
+    /// The sessions whose stamp has this second number, in any order.
+    Stamped(u64),
 }
 
 /// The state of an index at one moment.

@@ -153,6 +153,7 @@ pub(super) fn read_sessions(
         select_sessions!("WHERE s.stamp_0 = 0 AND s.stamp_1 = 0 ORDER BY s.no LIMIT $1"),
         &[Type::INT8],
     );
+    static STAMPED: Sql = Sql::new(select_sessions!("WHERE s.stamp_1 = $1"), &[Type::INT8]);
     let fetched = match selection {
         SessionSelection::Within(reach) => {
             let mut statement = StatementBuilder::default();
@@ -170,6 +171,7 @@ pub(super) fn read_sessions(
             tx.query_all(&NAMED, &[&realms, &keys])?
         }
         SessionSelection::Unread(limit) => tx.query_all(&UNREAD, &[&sql_int(limit as u64)])?,
+        SessionSelection::Stamped(second) => tx.query_all(&STAMPED, &[&second.cast_signed()])?,
     };
     fetched.iter().map(read_session).collect()
 }

@@ -19,7 +19,7 @@ pub const TITLE_UNIT: u64 = u64::MAX >> 1;
 /// A flag in the second number of a session's stamp: the session's units cannot be read separately, or messages in
 /// different units may have the same id.
 pub(super) const ENTANGLED: u64 = 1;
-/// Another flag in the same number: the session could not be read.
+/// The same number if the session could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
 /// Whether the complete session must be read after every change.

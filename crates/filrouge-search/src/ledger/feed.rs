@@ -6,7 +6,7 @@ mod step;
 use std::sync::{Arc, Mutex as PlainMutex};
 use std::time::{Duration, Instant};
 
-use filrouge_engine::{Caller, ChangedSessions, Engine};
+use filrouge_engine::{Caller, ChangedSession, ChangedSessions, Engine};
 use filrouge_store::ledger::Position;
 use filrouge_store::text_index::{IndexState, SessionSelection, TextIndex};
 use filrouge_types::{Clock, Failure, Timestamp, lock};
@@ -69,6 +69,10 @@ struct State {
     newest: u64,
     /// As in [`Progress`].
     as_of: Option<Timestamp>,
+    /// The sessions that could not be read earlier, and are still to be tried again.
+    unreadable: Vec<ChangedSession>,
+    /// When such sessions are looked up next; `None` before the first time.
+    next_retry: Option<Instant>,
 }
 
 /// A page of commits that is being read.

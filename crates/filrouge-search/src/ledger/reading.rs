@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use filrouge_engine::{Caller, ChangedSession, Engine, Extent, SessionAtCommit};
+use filrouge_store::MAC_BYTES;
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
 };
@@ -11,12 +12,12 @@ use filrouge_types::{Channel, ErrorCode, Failure, lock};
 use super::counts::FeedCounts;
 use super::documents::{ENTANGLED, UNREADABLE, approximate_bytes, build_update, is_entangled};
 use super::on_blocking_thread;
-use super::shard::key_of;
+use super::shard::{key_of, shard_of};
 
 /// The outcome of reading a session.
 pub(super) enum ReadOutcome {
-    /// The index need not change: it contains this state of the session or a later one, or the session cannot be read
-    /// and is not in the index.
+    /// The index need not change: it contains this state of the session or a later one, or it knows that the session
+    /// cannot be read.
     NoUpdate,
     /// The update for the index.
     Changed(Box<SessionUpdate>),
@@ -64,7 +65,8 @@ impl LedgerReader<'_> {
         indexed: Option<&IndexedSession>,
     ) -> Result<ReadOutcome, Failure> {
         let stamp = indexed.map_or([0, 0], |session| session.entry.stamp);
-        if stamp[0] >= touched.newest {
+        let is_retry = stamp == [touched.newest, UNREADABLE];
+        if stamp[0] >= touched.newest && !is_retry {
             return Ok(ReadOutcome::NoUpdate);
         }
         match self.read_again(touched, indexed, stamp).await {
@@ -134,7 +136,7 @@ impl LedgerReader<'_> {
     }
 
     /// Returns the outcome for a session that cannot be read. Only this session is affected: it has no documents in the
-    /// index until it changes.
+    /// index until it can be read. If its shard is unknown, its entry is in one that belongs to no owner.
     fn unreadable(
         &self,
         touched: &ChangedSession,
@@ -144,15 +146,23 @@ impl LedgerReader<'_> {
         self.count(|counts| counts.unreadable += 1);
         let (session_id, code) = (&touched.session, failure.code);
         tracing::warn!(%session_id, %code, "a session cannot be read for the search index");
-        let Some(indexed) = indexed else {
-            return ReadOutcome::NoUpdate;
+        let stamp = [touched.newest, UNREADABLE];
+        let (shard, entry) = match indexed {
+            Some(indexed) if indexed.entry.stamp == stamp => return ReadOutcome::NoUpdate,
+            Some(indexed) => (indexed.shard.clone(), indexed.entry.clone()),
+            None => {
+                let entry = SessionEntry {
+                    key: touched.session.as_str().into(),
+                    stamp,
+                    updated: 0,
+                    project: None,
+                };
+                (shard_of(&touched.tenant, [0; MAC_BYTES]), entry)
+            }
         };
         ReadOutcome::Gone(IndexUpdate::Session(SessionUpdate {
-            shard: indexed.shard.clone(),
-            entry: SessionEntry {
-                stamp: [touched.newest, UNREADABLE],
-                ..indexed.entry.clone()
-            },
+            shard,
+            entry: SessionEntry { stamp, ..entry },
             coverage: Coverage::All,
             documents: Vec::new(),
         }))

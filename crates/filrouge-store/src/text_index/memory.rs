@@ -208,6 +208,7 @@ impl TextIndex for MemoryIndex {
                 keys.any(|(realm, key)| *realm == s.shard.realm && *key == s.entry.key)
             }
             SessionSelection::Unread(_) => s.entry.stamp == [0, 0],
+            SessionSelection::Stamped(second) => s.entry.stamp[1] == second,
         };
         let limit = match selection {
             SessionSelection::Unread(limit) => limit,

@@ -1,7 +1,7 @@
 //! One step of a feed: it brings some sessions of the index up to date.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use filrouge_engine::{ChangedSession, ChangedSessions};
 use filrouge_store::ledger::Position;
@@ -11,6 +11,7 @@ use filrouge_store::text_index::{
 use filrouge_types::{Failure, TenantId, Timestamp, lock};
 
 use super::{FeedStep, LedgerFeed, Page, State, StepLimits};
+use crate::ledger::documents::UNREADABLE;
 use crate::ledger::position;
 use crate::ledger::reading::{LedgerReader, ReadOutcome, StepUpdates};
 use crate::ledger::shard::key_of;
@@ -27,6 +28,7 @@ impl LedgerFeed {
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
             return self.rebuild(state).await;
         };
+        self.find_unreadable(state).await?;
         if state.page.as_ref().is_none_or(|page| page.after != after) {
             let now = self.clock.now();
             let Some(touches) = self
@@ -50,7 +52,9 @@ impl LedgerFeed {
         let upto = &page.touches.end;
         if *upto == after {
             state.page = None;
-            return self.read_forgotten(&seen, &sessions, &after, limits).await;
+            return self
+                .read_again(state, (&seen, &sessions), &after, limits)
+                .await;
         }
         let sessions = page
             .touches
@@ -96,22 +100,41 @@ impl LedgerFeed {
         Ok(FeedStep::More)
     }
 
-    /// Reads forgotten sessions again. No further commit may touch them: a refused redaction, for example, makes the
-    /// index forget a session but writes no commit.
-    async fn read_forgotten(
+    /// Looks up the sessions that could not be read, if this is due: what prevented it may have been repaired.
+    async fn find_unreadable(&self, state: &mut State) -> Result<(), Failure> {
+        let now = Instant::now();
+        if state.next_retry.is_some_and(|next| now < next) {
+            return Ok(());
+        }
+        let call = |index: &dyn TextIndex| index.state(SessionSelection::Stamped(UNREADABLE));
+        let found = self.call_index(call).await?.sessions;
+        state.unreadable = found.iter().filter_map(touched_from_entry).collect();
+        state.next_retry = Some(now + RETRY_INTERVAL);
+        Ok(())
+    }
+
+    /// Reads forgotten sessions again, and then those that could not be read. No further commit may touch them: a
+    /// refused redaction, for example, makes the index forget a session but writes no commit.
+    async fn read_again(
         &self,
-        seen: &IndexVersion,
-        forgotten: &[IndexedSession],
+        state: &mut State,
+        (seen, forgotten): (&IndexVersion, &[IndexedSession]),
         at: &Position,
         limits: StepLimits,
     ) -> Result<FeedStep, Failure> {
-        let again = forgotten.iter().filter_map(touched_from_forgotten);
+        let again = forgotten.iter().filter_map(touched_from_entry);
         let sessions: Vec<ChangedSession> = again.collect();
-        if sessions.is_empty() {
+        if !sessions.is_empty() {
+            self.index_sessions(seen, &sessions, (at, at), limits)
+                .await?;
+        } else if state.unreadable.is_empty() {
             return Ok(FeedStep::Done);
+        } else {
+            let completed = self
+                .index_sessions(seen, &state.unreadable, (at, at), limits)
+                .await?;
+            state.unreadable.drain(..completed);
         }
-        self.index_sessions(seen, &sessions, (at, at), limits)
-            .await?;
         Ok(FeedStep::More)
     }
 
@@ -243,15 +266,18 @@ const SESSIONS_PER_LOOKUP: usize = 256;
 /// The number of forgotten sessions that are looked up at once, to be read again.
 const FORGOTTEN_PER_LOOKUP: usize = 64;
 
-/// Describes a forgotten session as if commits had touched all of it; `None` for an entry that is no session of a
-/// ledger.
-fn touched_from_forgotten(session: &IndexedSession) -> Option<ChangedSession> {
+/// The time between two attempts to read the sessions that could not be read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Describes a session that must be read again as if commits had touched all of it; `None` for an entry that is no
+/// session of a ledger.
+fn touched_from_entry(session: &IndexedSession) -> Option<ChangedSession> {
     let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
     Some(ChangedSession {
         tenant: TenantId::new(tenant).ok()?,
         session: session.entry.key.parse().ok()?,
-        // Greater than the number in the entry, which is 0, and less than that of every later change.
-        newest: 1,
+        // Less than the number of every later change, and greater than that of a forgotten session, which is 0.
+        newest: session.entry.stamp[0].max(1),
         erased: false,
         must_reread_entirely: true,
         seq_ranges: Vec::new(),

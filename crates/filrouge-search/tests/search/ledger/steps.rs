@@ -303,9 +303,43 @@ fn an_indexed_session_that_becomes_unreadable_loses_its_documents() {
     world.catch_up();
     assert_eq!(world.feed.counts().unreadable, 1);
     assert!(!world.index_contains("quince") && world.indexed_session("b").is_some());
-    // The session is not read again until it changes.
+    // The session is not read again at once.
     world.catch_up();
     assert_eq!(world.feed.counts().sessions, 1);
+}
+
+/// Damage that somebody repairs does not hide a session for good, whether the index had an entry for it or not.
+#[test]
+fn a_session_that_can_be_read_again_is_found_after_a_start() {
+    let flip = "for id, body in c.execute('SELECT id, body FROM record').fetchall():\n    \
+         c.execute('UPDATE record SET body = ? WHERE id = ?', (body[:-1] + bytes([body[-1] ^ 1]), id))";
+    for cleared in [false, true] {
+        let store = tempfile::tempdir().unwrap();
+        let path = store.path().join("filrouge.db");
+        let index: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
+        let start = || LedgerWorld::from_parts(ledger_in_file(&path), index.clone());
+        let world = start();
+        world.create_session(&operator(), "b", None);
+        world.start_turn(&operator(), ("b", "r"), "a quince", Some("yes"));
+        world.catch_up();
+        let before = world.indexed_session("b").unwrap();
+        match cleared {
+            true => index.clear().unwrap(),
+            false => assert!(index.forget(&before.shard.realm, "b").unwrap() > 0),
+        }
+        drop(world);
+        crate::tampered::python(&path, flip);
+        let world = start();
+        world.catch_up();
+        assert_eq!(world.feed.counts().unreadable, 1);
+        assert!(!world.index_contains("quince"));
+        drop(world);
+        crate::tampered::python(&path, flip);
+        let world = start();
+        world.catch_up();
+        assert!(world.index_contains("quince"), "{cleared}");
+        assert_eq!(world.indexed_session("b").unwrap().shard, before.shard);
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::{
     IndexFixture, IndexTestExt as _, all_words, document, entry, matching_bodies, query,
     query_bodies, shard, texts, tidy_fully, update,
 };
-use crate::text_index::{CandidateQuery, Coverage, IndexScope, IndexUpdate, IndexVersion};
+use crate::text_index::{
+    CandidateQuery, Coverage, IndexScope, IndexUpdate, IndexVersion, SessionSelection,
+};
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
 
@@ -193,6 +195,13 @@ pub fn a_forgotten_session_is_deleted(make: Make) {
         assert_eq!(keys(&f, "r", "s"), [""; 0]);
         assert_eq!(f.index.unread(9).unwrap(), [session]);
         assert_eq!(f.index.unread(0).unwrap(), []);
+        let stamped = f
+            .index
+            .state(SessionSelection::Stamped(2))
+            .unwrap()
+            .sessions;
+        let stamped: Vec<&str> = stamped.iter().map(|s| &*s.entry.key).collect();
+        assert_eq!(stamped, ["t"]);
     }
 }
 
