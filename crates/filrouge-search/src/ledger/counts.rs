@@ -11,7 +11,7 @@ pub struct FeedCounts {
     pub sessions: u64,
     /// The number of full reads of sessions, which `sessions` includes.
     pub complete: u64,
-    /// Reads that failed because of the session itself. The session is not in the index until it changes again.
+    /// Reads that failed because of the session itself. The session is not in the index until a later read succeeds.
     pub unreadable: u64,
     /// Sessions that the feed removed from the index, because the index had missed a redaction or an erasure.
     pub forgotten: u64,
