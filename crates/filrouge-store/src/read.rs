@@ -248,9 +248,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         if row.fingerprint() != head.session {
             return Err(refuse("its row was changed"));
         }
-        let name = (&row.tenant_id, &row.session_id);
+        let (id, state) = (&row.session_id, (pk, &head.mac));
         self.heads
-            .check_session(self.view, self.keyring, name, (pk, &head.mac))?;
+            .check_session(self.view, self.keyring, id, state)?;
         if updated_at != head.updated_at {
             return Err(refuse("its place in lists was changed"));
         }

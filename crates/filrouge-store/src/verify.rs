@@ -29,6 +29,7 @@ pub use known_heads::{HeadCheck, KnownHeads};
 pub(crate) use rebuilt::RebuiltSession;
 pub use report::{Verdict, VerificationReport};
 use side_rows::LoggedRows;
+pub(crate) use suspects::LoggedSession;
 pub use suspects::Suspects;
 pub use verified_log::VerifiedLog;
 

@@ -13,9 +13,8 @@ use crate::lane::Lane;
 pub enum Change {
     /// Items were added, or a turn was changed by them.
     Items,
-    /// The session with this name was created. The hash of its owner ([`Keyring::owner`]) is `None` in commits of older
-    /// programs.
-    Created(TenantId, SessionId, Option<[u8; MAC_BYTES]>),
+    /// The session with this name was created, with this hash of its owner ([`Keyring::owner`]).
+    Created(TenantId, SessionId, [u8; MAC_BYTES]),
     /// The session got an owner, of which this is the hash, and an item that records it.
     Linked([u8; MAC_BYTES]),
     /// The session's listed fields were changed.
@@ -42,7 +41,7 @@ impl Change {
             Some(erased) => erased.owner,
             None => keyring.owner(row.identity_id.as_ref(), row.token),
         };
-        Self::Created(row.tenant_id.clone(), row.session_id.clone(), Some(owner))
+        Self::Created(row.tenant_id.clone(), row.session_id.clone(), owner)
     }
 }
 
@@ -98,15 +97,9 @@ impl LogRow {
             match &e.change {
                 Change::Items => encoded.byte(0),
                 Change::Created(tenant, session, owner) => {
-                    encoded.byte(if owner.is_some() { 9 } else { 1 });
+                    encoded.byte(1);
                     encoded.text(tenant.as_str());
                     encoded.text(session.as_str());
-                    if let Some(owner) = owner {
-                        encoded.extend_from_slice(owner);
-                    }
-                }
-                Change::Linked(owner) => {
-                    encoded.byte(10);
                     encoded.extend_from_slice(owner);
                 }
                 Change::Patched => encoded.byte(2),
@@ -119,6 +112,10 @@ impl LogRow {
                 Change::Draft => encoded.byte(6),
                 Change::Lease => encoded.byte(7),
                 Change::Checkpoint => encoded.byte(8),
+                Change::Linked(owner) => {
+                    encoded.byte(9);
+                    encoded.extend_from_slice(owner);
+                }
             }
         }
         let mut row = Self {
@@ -224,10 +221,10 @@ fn read_entry(r: &mut ByteReader<'_>) -> Result<LogEntry, Malformed> {
         head: r.array()?,
         change: match r.byte()? {
             0 => Change::Items,
-            kind @ (1 | 9) => Change::Created(
+            1 => Change::Created(
                 TenantId::new(r.text()?).map_err(|_| Malformed)?,
                 SessionId::new(r.text()?).map_err(|_| Malformed)?,
-                (kind == 9).then(|| r.array()).transpose()?,
+                r.array()?,
             ),
             2 => Change::Patched,
             3 => Change::Erased,
@@ -236,7 +233,7 @@ fn read_entry(r: &mut ByteReader<'_>) -> Result<LogEntry, Malformed> {
             6 => Change::Draft,
             7 => Change::Lease,
             8 => Change::Checkpoint,
-            10 => Change::Linked(r.array()?),
+            9 => Change::Linked(r.array()?),
             _ => return Err(Malformed),
         },
     })

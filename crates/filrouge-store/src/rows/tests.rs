@@ -90,7 +90,7 @@ fn turn() -> impl Strategy<Value = TurnRow> {
 }
 
 fn entry() -> impl Strategy<Value = LogEntry> {
-    let name = ("[a-z]{1,9}", ".{1,20}", any::<Option<[u8; 16]>>());
+    let name = ("[a-z]{1,9}", ".{1,20}", any::<[u8; 16]>());
     let created = name.prop_map(|(t, s, owner)| {
         let name = TenantId::new(t).ok().zip(SessionId::new(s).ok());
         name.map_or(Change::Items, |(t, s)| Change::Created(t, s, owner))

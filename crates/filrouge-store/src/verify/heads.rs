@@ -240,7 +240,7 @@ pub(crate) fn newest_commit<V: View + ?Sized>(
 struct LogState {
     heads: Heads,
     names: Names,
-    /// The hash of each session's owner, if the log has it.
+    /// The hash of each session's owner.
     owners: BTreeMap<SessionPk, OwnerHash>,
     sessions_in_log: BTreeSet<SessionPk>,
     notes_in_log: BTreeSet<Box<str>>,
@@ -263,7 +263,7 @@ impl LogState {
                     Change::Created(tenant, session, owner) => {
                         let name = (tenant.clone(), session.clone());
                         self.names.insert(entry.pk, name);
-                        self.owners.extend(owner.map(|owner| (entry.pk, owner)));
+                        self.owners.insert(entry.pk, *owner);
                     }
                     Change::Linked(owner) => {
                         self.owners.insert(entry.pk, *owner);
@@ -331,15 +331,8 @@ fn find_suspects<V: View + ?Sized>(
         ..Suspects::default()
     };
     let mut add_suspect = |pk: SessionPk, detail: &str| {
-        suspects.sessions.insert(pk, detail.to_owned());
-        if let Some(name) = log_state.names.get(&pk) {
-            suspects.by_name.insert(name.clone(), detail.to_owned());
-            suspects.names.insert(pk, name.clone());
-            let owner = log_state.owners.get(&pk).copied();
-            suspects
-                .owners
-                .extend(owner.map(|owner| (name.clone(), owner)));
-        }
+        let name = log_state.names.get(&pk).cloned();
+        suspects.add_session(pk, detail, name.zip(log_state.owners.get(&pk).copied()));
     };
     for (pk, head) in &log_state.heads.sessions {
         match (scan.faulty.get(pk), scan.heads.sessions.get(pk)) {

@@ -14,18 +14,20 @@ pub(crate) type Name = (TenantId, SessionId);
 /// The hash of a session's owner ([`crate::Keyring::owner`]).
 pub(crate) type OwnerHash = [u8; MAC_BYTES];
 
+/// A session as the commit log has it: its name at creation, and the hash of its owner.
+pub(crate) type LoggedSession = (Name, OwnerHash);
+
+/// The description of a session's integrity error, and the session in the commit log; `None` if no commit created it.
+type SuspectSession = (String, Option<LoggedSession>);
+
 /// Sessions and notes with known integrity errors, each with a description. Reads and writes of them are refused.
 #[derive(Debug, Clone, Default)]
 pub struct Suspects {
     /// The sessions by their numbers.
-    pub(super) sessions: BTreeMap<SessionPk, String>,
-    /// The same sessions by their names at creation, if these are known. A row that was deleted or renamed is not found
-    /// by its number.
-    pub(super) by_name: BTreeMap<Name, String>,
-    /// The names in `by_name`, by the sessions' numbers.
-    pub(super) names: BTreeMap<SessionPk, Name>,
-    /// The owners of those sessions in `by_name` whose owners the commit log has.
-    pub(super) owners: BTreeMap<Name, OwnerHash>,
+    pub(super) sessions: BTreeMap<SessionPk, SuspectSession>,
+    /// The numbers of those sessions that the commit log has. A row that was deleted or renamed is not found by its
+    /// number.
+    pub(super) by_name: BTreeMap<Name, SessionPk>,
     pub(super) notes: BTreeMap<Box<str>, String>,
     /// The reason why the entire store is suspect; `None` if it is not.
     pub(super) store: Option<String>,
@@ -40,31 +42,16 @@ impl Suspects {
         }
     }
 
-    /// Marks one session as suspect; `pk` is `None` if its row does not exist.
-    pub(super) fn session(
-        pk: Option<SessionPk>,
-        tenant: &TenantId,
-        id: &SessionId,
+    /// Marks a session as suspect.
+    pub(super) fn add_session(
+        &mut self,
+        pk: SessionPk,
         detail: &str,
-    ) -> Self {
-        let name = (tenant.clone(), id.clone());
-        Self {
-            sessions: pk.map(|pk| (pk, detail.to_owned())).into_iter().collect(),
-            names: pk.map(|pk| (pk, name.clone())).into_iter().collect(),
-            by_name: BTreeMap::from([(name, detail.to_owned())]),
-            ..Self::default()
-        }
-    }
-
-    /// Adds the owner of the session with this name.
-    pub(super) fn with_owner(
-        mut self,
-        (tenant, id): (&TenantId, &SessionId),
-        owner: Option<OwnerHash>,
-    ) -> Self {
-        let name = (tenant.clone(), id.clone());
-        self.owners.extend(owner.map(|owner| (name, owner)));
-        self
+        logged: Option<LoggedSession>,
+    ) {
+        let name = logged.as_ref().map(|(name, _)| name.clone());
+        self.by_name.extend(name.map(|name| (name, pk)));
+        self.sessions.insert(pk, (detail.to_owned(), logged));
     }
 
     /// Marks one note as suspect.
@@ -77,10 +64,7 @@ impl Suspects {
 
     /// Whether nothing is suspect.
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-            && self.by_name.is_empty()
-            && self.notes.is_empty()
-            && self.store.is_none()
+        self.sessions.is_empty() && self.notes.is_empty() && self.store.is_none()
     }
 
     /// Returns these suspects together with `more`.
@@ -88,8 +72,6 @@ impl Suspects {
         let mut merged = self.clone();
         merged.sessions.extend(more.sessions);
         merged.by_name.extend(more.by_name);
-        merged.names.extend(more.names);
-        merged.owners.extend(more.owners);
         merged.notes.extend(more.notes);
         merged.store = merged.store.or(more.store);
         merged
@@ -99,15 +81,14 @@ impl Suspects {
     /// without a known name are left out.
     pub(super) fn findings(&self) -> Vec<(Option<String>, String)> {
         let store = self.store.iter().map(|detail| (None, detail.clone()));
-        let by_name = self
-            .by_name
-            .iter()
-            .map(|((_, id), detail)| (Some(id.to_string()), detail.clone()));
-        let unnamed = self.sessions.iter().filter(|_| self.by_name.is_empty());
+        let named = self
+            .all_logged()
+            .map(|(((_, id), _), detail)| (Some(id.to_string()), detail.to_owned()));
+        let unnamed = self.sessions.values().filter(|_| self.by_name.is_empty());
         let notes = self.notes.values().map(|detail| (None, detail.clone()));
         store
-            .chain(by_name)
-            .chain(unnamed.map(|(_, detail)| (None, detail.clone())))
+            .chain(named)
+            .chain(unnamed.map(|(detail, _)| (None, detail.clone())))
             .chain(notes)
             .collect()
     }
@@ -116,7 +97,7 @@ impl Suspects {
     pub(crate) fn check(&self, pk: SessionPk, id: &SessionId) -> Result<(), Failure> {
         self.check_store()?;
         match self.sessions.get(&pk) {
-            Some(detail) => Err(Failure::integrity(id.as_str(), None, detail)),
+            Some((detail, _)) => Err(Failure::integrity(id.as_str(), None, detail)),
             None => Ok(()),
         }
     }
@@ -126,31 +107,15 @@ impl Suspects {
         self.sessions.contains_key(&pk)
     }
 
-    /// The name and the description of the suspect session with this number.
-    pub(crate) fn named(&self, pk: SessionPk) -> Option<(&Name, &str)> {
-        self.names
-            .get(&pk)
-            .zip(self.sessions.get(&pk).map(String::as_str))
+    /// The suspect session with this number as the commit log has it, and its description.
+    pub(crate) fn logged(&self, pk: SessionPk) -> Option<(&LoggedSession, &str)> {
+        let (detail, logged) = self.sessions.get(&pk)?;
+        logged.as_ref().map(|logged| (logged, detail.as_str()))
     }
 
-    /// The suspect sessions of a tenant, each with its description.
-    pub(crate) fn in_tenant(&self, tenant: &TenantId) -> impl Iterator<Item = (&SessionId, &str)> {
-        let of_tenant = self.by_name.iter().filter(move |((t, _), _)| t == tenant);
-        of_tenant.map(|((_, id), detail)| (id, detail.as_str()))
-    }
-
-    /// The hash of the owner of a suspect session, if it is known.
-    pub(crate) fn owner(&self, tenant: &TenantId, id: &SessionId) -> Option<&OwnerHash> {
-        self.owners.get(&(tenant.clone(), id.clone()))
-    }
-
-    /// The failure of a list that could lack a session, for a caller who may not learn which one.
-    pub(crate) fn unnamed_failure() -> Failure {
-        Failure::new(
-            ErrorCode::IntegrityError,
-            "a session of this tenant was changed outside filrouge, so a list could lack one",
-        )
-        .with_hint("`filrouge verify` names it to the operator")
+    /// The suspect sessions that the commit log has, in the order of their names, each with its description.
+    pub(crate) fn all_logged(&self) -> impl Iterator<Item = (&LoggedSession, &str)> {
+        self.by_name.values().filter_map(move |pk| self.logged(*pk))
     }
 
     /// Fails if the note or the entire store is suspect.
@@ -165,8 +130,9 @@ impl Suspects {
     /// Fails for an absent (or hidden) session that may have been deleted or renamed outside filrouge.
     pub(crate) fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
         self.check_store()?;
-        match self.by_name.get(&(tenant.clone(), id.clone())) {
-            Some(detail) => Err(Failure::integrity(id.as_str(), None, detail)),
+        let pk = self.by_name.get(&(tenant.clone(), id.clone()));
+        match pk.and_then(|pk| self.logged(*pk)) {
+            Some((_, detail)) => Err(Failure::integrity(id.as_str(), None, detail)),
             None => Ok(()),
         }
     }

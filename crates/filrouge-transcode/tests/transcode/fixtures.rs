@@ -101,9 +101,9 @@ fn prefix(session: &LoadedSession, last: usize, count: usize) -> TestSession {
         .iter()
         .for_each(|turn| record(&test, turn));
     let turn = &session.turns[last];
-    // A start writes a question, too. This one is blank, so contexts do not show it.
+    // A start writes a question, too.
     let request = turn.request_id.as_str();
-    let mut start = turn_start(request, "");
+    let mut start = turn_start(request, "?");
     start.items = items(turn)[..count].to_vec();
     test.try_start(start).unwrap();
     test

@@ -188,12 +188,6 @@ fn a_turn_that_ended_without_text_is_restored_as_its_question_and_a_mark() {
         &[],
         &[],
     );
-    let test = TestSession::new();
-    test.start("a", " ");
-    test.append("a", vec![note("n")]);
-    test.try_cancel("a", None).unwrap();
-    let dropped = [(1, "empty"), (3, "nothing_to_end")];
-    assert_restored(&test, complete(), &["system: n"], &dropped, &[]);
 }
 
 #[test]

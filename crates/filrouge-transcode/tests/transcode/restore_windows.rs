@@ -334,8 +334,9 @@ fn summaries_of_replaced_turns_are_passed_over() {
     test.start("r2", "q2");
     test.append("r2", vec![summary("so far", None)]);
     test.finalize("r2", "a2");
-    test.try_replace("r2", turn_start("r2'", "q2")).unwrap();
-    test.finalize("r2'", "a2");
+    let mut replacement = turn_start("r2'", "q2");
+    replacement.answer_neutral = Some(JsonText::from_plain("a2"));
+    test.try_replace("r2", replacement).unwrap();
     test.record_turn("r3", "q3", "a3");
     check_restored(&test, last_turns(1), &lines(3..=3), &[]);
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::Lane;
 use crate::rows::{Change, LogEntry, SessionPk, View};
-use crate::verify::suspects::{Name, OwnerHash, Suspects};
+use crate::verify::suspects::{LoggedSession, Suspects};
 
 /// Compares the rows of one snapshot with the known heads; without known heads, compares nothing. Before a read, the
 /// backend applies all commits up to the snapshot. Otherwise an outdated state could pass.
@@ -35,7 +35,7 @@ impl HeadCheck<'_> {
         &self,
         view: &V,
         keyring: &Keyring,
-        (tenant, id): (&TenantId, &SessionId),
+        id: &SessionId,
         (pk, mac): (SessionPk, &[u8; MAC_BYTES]),
     ) -> Result<(), Failure> {
         let is_row_entry =
@@ -50,7 +50,7 @@ impl HeadCheck<'_> {
         )? {
             return Ok(());
         }
-        self.report_suspects(Suspects::session(Some(pk), tenant, id, NOT_NEWEST));
+        self.find_in_log(view, keyring, pk, NOT_NEWEST)?;
         Err(Failure::integrity(id.as_str(), None, NOT_NEWEST))
     }
 
@@ -71,42 +71,42 @@ impl HeadCheck<'_> {
             return Ok(());
         }
         let pk = known.read(|known| known.names.get(&name).copied());
-        let logged = match pk.flatten() {
-            Some(pk) => self.find_in_log(view, keyring, pk, DELETED)?,
-            None => None,
-        };
-        if logged.is_none() {
-            self.report_suspects(Suspects::session(None, tenant, id, DELETED));
+        if let Some(pk) = pk.flatten() {
+            self.find_in_log(view, keyring, pk, DELETED)?;
         }
         Err(Failure::integrity(id.as_str(), None, DELETED))
     }
 
-    /// Finds a damaged session in the commit log, and reports it as suspect for the reason `detail`. Returns its name, and
-    /// the hash of its owner if the log has it; `None` if no commit created it. Reads the entire log of its lane.
+    /// Finds a damaged session in the commit log, and reports it as suspect for the reason `detail`. `None` if no commit
+    /// created it. Reads the entire log of its lane.
     pub(crate) fn find_in_log<V: View + ?Sized>(
         &self,
         view: &V,
         keyring: &Keyring,
         pk: SessionPk,
         detail: &str,
-    ) -> Result<Option<(Name, Option<OwnerHash>)>, Failure> {
+    ) -> Result<Option<LoggedSession>, Failure> {
         let (mut name, mut owner) = (None, None);
         let commits = CommitRange::all(view.lanes().of_pk(pk));
         read_commits(view, keyring, commits, Vec::new(), |row| {
             for entry in commit_entries(row)?.into_iter().filter(|e| e.pk == pk) {
                 match entry.change {
-                    Change::Created(tenant, id, hash) => (name, owner) = (Some((tenant, id)), hash),
+                    Change::Created(tenant, id, hash) => {
+                        (name, owner) = (Some((tenant, id)), Some(hash));
+                    }
                     Change::Linked(hash) => owner = Some(hash),
                     _ => {}
                 }
             }
             Ok(())
         })?;
-        if let Some((tenant, id)) = &name {
-            let suspect = Suspects::session(Some(pk), tenant, id, detail);
-            self.report_suspects(suspect.with_owner((tenant, id), owner));
+        let logged = name.zip(owner);
+        if logged.is_some() {
+            let mut suspects = Suspects::default();
+            suspects.add_session(pk, detail, logged.clone());
+            self.report_suspects(suspects);
         }
-        Ok(name.map(|name| (name, owner)))
+        Ok(logged)
     }
 
     /// Fails if the stored state of a note is not the newest one. `mac` is the note's MAC; `None` if the view has no
