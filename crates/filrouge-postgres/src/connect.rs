@@ -13,7 +13,6 @@ use crate::error::{failure, unavailable};
 use crate::presence::Presence;
 use crate::session::{Session, Sql};
 use crate::target::{self, Target};
-use crate::tls;
 
 mod addresses;
 mod pooler;

@@ -17,7 +17,6 @@ use tokio::sync::watch;
 
 use crate::clock::DatabaseClock;
 use crate::connect::Connector;
-use crate::error::failure;
 use crate::options::Options;
 use crate::presence::Presence;
 use crate::readers::Readers;

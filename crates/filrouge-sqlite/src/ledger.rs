@@ -69,7 +69,7 @@ impl SqliteLedger {
             true => (read_store_id(&options)?, None),
         };
         options.keyring = Arc::new(options.keyring.for_store(&store_id, Lanes::ONE));
-        let presence = Arc::new(Presence::new(&options.path, Arc::new(OsEntropy)));
+        let presence = Arc::new(Presence::new(&options.path));
         let connect = match options.only_read {
             false => open::reader,
             true => open::passive_reader,

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use filrouge_store::Entropy;
+use filrouge_store::{Entropy, OsEntropy};
 use filrouge_types::lock;
 
 /// The name of a process that could not lock a file.
@@ -15,7 +15,6 @@ const UNLOCKED: &str = "~";
 /// This process as one of those that record into a store.
 pub(crate) struct Presence {
     folder: PathBuf,
-    entropy: Arc<dyn Entropy>,
     registration: Mutex<Option<Registration>>,
 }
 
@@ -27,14 +26,13 @@ struct Registration {
 
 impl Presence {
     /// Creates the value; the first call of [`Self::name`] chooses the name and locks its file.
-    pub(crate) fn new(store: &Path, entropy: Arc<dyn Entropy>) -> Self {
+    pub(crate) fn new(store: &Path) -> Self {
         // A process that opens the store through a link must find the same folder.
         let store = fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
         let mut folder = store.into_os_string();
         folder.push("-writers");
         Self {
             folder: folder.into(),
-            entropy,
             registration: Mutex::new(None),
         }
     }
@@ -63,7 +61,7 @@ impl Presence {
 
     fn register(&self) -> Result<Registration, String> {
         let mut bytes = [0; 8];
-        self.entropy.fill(&mut bytes).map_err(|e| e.detail)?;
+        OsEntropy.fill(&mut bytes).map_err(|e| e.detail)?;
         let name = format!("{:016x}", u64::from_be_bytes(bytes));
         let lock = self.lock(&name).map_err(|e| e.to_string())?;
         Ok(Registration {
@@ -132,7 +130,7 @@ mod tests {
     fn a_live_process_has_not_exited() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("f.db");
-        let presence = || Presence::new(&store, Arc::new(filrouge_store::OsEntropy));
+        let presence = || Presence::new(&store);
         let (a, b) = (presence(), presence());
         let name = a.name();
         assert_eq!(a.name(), name);
@@ -157,7 +155,7 @@ mod tests {
         let (store, link) = (folder.path().join("f.db"), folder.path().join("l.db"));
         fs::write(&store, b"").unwrap();
         std::os::unix::fs::symlink(&store, &link).unwrap();
-        let presence = |path: &Path| Presence::new(path, Arc::new(filrouge_store::OsEntropy));
+        let presence = |path: &Path| Presence::new(path);
         let by_store = presence(&store);
         let name = by_store.name();
         assert!(!presence(&link).has_exited(&name));
@@ -168,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("f.db");
         fs::write(folder.path().join("f.db-writers"), b"no folder").unwrap();
-        let presence = || Presence::new(&store, Arc::new(filrouge_store::OsEntropy));
+        let presence = || Presence::new(&store);
         let name = presence().name();
         assert!(!presence().has_exited(&name));
     }

@@ -236,8 +236,13 @@ impl Calls {
             Some(label),
             proposed_slots,
         );
+        // The agent speaks first, and after a silence.
+        let question = match heard.text.trim() {
+            "" => "[silence]",
+            _ => &heard.text,
+        };
         let turn = StartTurn {
-            question_neutral: Some(JsonText::from_plain(&heard.text)),
+            question_neutral: Some(JsonText::from_plain(question)),
             runtime_context: Some(to_raw_json(&heard)?),
             items,
             answer_neutral: Some(JsonText::from_plain(&answer)),

@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
 use super::counts::{FeedCounts, Progress};
+use super::on_blocking_thread;
 use super::verified_texts::{UnitCache, VerifiedTexts, unit_cache};
-use super::{on_blocking_thread, position};
 use crate::embed::{Embedder, embed_texts};
 use crate::texts::Texts;
 

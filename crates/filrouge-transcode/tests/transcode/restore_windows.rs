@@ -1,7 +1,7 @@
 //! Tests of windows, summaries and pairs (DESIGN §5), in sessions written through the engine.
 
 use filrouge_engine::restore::{RestoreQuery, Selection};
-use filrouge_types::{ErrorCode, Role};
+use filrouge_types::{ErrorCode, JsonText, Role};
 use serde_json::json;
 
 use crate::sessions::case::*;
