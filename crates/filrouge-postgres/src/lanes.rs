@@ -1,10 +1,19 @@
-//! Runs statements in several lanes of the store.
+//! The writers of the lanes, and statements that run in several lanes.
 
-use filrouge_store::Lane;
+use filrouge_store::{Lane, Lanes};
 use tokio_postgres::{Error, Row};
 
 use crate::rows::sql_lane;
 use crate::session::{Param, Session, Sql};
+
+/// The maximum number of writers. Each has its own connection and its own share of the lanes, so that PostgreSQL applies
+/// the transaction of one while the other prepares its next transaction or waits for a flush.
+pub(crate) const WRITERS: usize = 2;
+
+/// The number of the writer that writes a lane.
+pub(crate) fn writer_of(lane: Lane, lanes: Lanes) -> usize {
+    lane.index() % WRITERS.min(lanes.count().into())
+}
 
 /// Runs a statement whose only parameter is the lane in each of `lanes`, without waiting in between. Returns the rows
 /// of each lane, in the order of `lanes`.

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::clock::DatabaseClock;
 use crate::connect::Connector;
+use crate::lanes::{WRITERS, writer_of};
 use crate::options::Options;
 use crate::presence::Presence;
 use crate::readers::Readers;
@@ -28,15 +29,6 @@ use open::{OpenedStore, new_writer, open_store, start_watch};
 
 /// The number of connections reserved for reads of the filrouge server's own data, such as API keys.
 const RESERVED_CONNECTIONS: u32 = 1;
-/// The maximum number of writers. Each has its own connection and its own share of the lanes, so that PostgreSQL applies
-/// the transaction of one while the other prepares its next transaction or waits for a flush.
-const WRITERS: usize = 2;
-
-/// The number of the writer that writes a lane.
-pub(crate) fn writer_of(lane: Lane, lanes: Lanes) -> usize {
-    lane.index() % WRITERS.min(lanes.count().into())
-}
-
 /// Where bytes of erased contents remain after a redaction or an erasure.
 const REMAINS: &str = "in free space and the write-ahead log of PostgreSQL, until they are reused: docs/format.md#postgresql";
 

@@ -18,7 +18,7 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
-use crate::ledger::writer_of;
+use crate::lanes::writer_of;
 use crate::migrate;
 use crate::nodes::{self, Nodes};
 use crate::session::Driver;

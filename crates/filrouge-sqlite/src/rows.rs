@@ -413,9 +413,10 @@ impl View for Rows<'_> {
             [],
             read_log,
         )?;
-        found
-            .map(|r| r.ok_or_else(|| malformed("commit")))
-            .transpose()
+        let newest = found.map(|row| row.ok_or_else(|| malformed("commit")));
+        let newest = newest.transpose()?;
+        self.update_cache(|cache| cache.newest_log.clone_from(&newest));
+        Ok(newest)
     }
 
     fn for_each_session(

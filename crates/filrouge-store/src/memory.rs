@@ -33,6 +33,7 @@ pub struct MemoryLedger {
     clock: Arc<dyn Clock>,
     suspects: Mutex<Suspects>,
     store_id: String,
+    writer: String,
     commits: watch::Sender<u64>,
 }
 
@@ -48,6 +49,7 @@ impl MemoryLedger {
             clock,
             suspects: Mutex::default(),
             store_id: store_id.to_owned(),
+            writer: String::new(),
             commits: watch::Sender::new(0),
         }
     }
@@ -58,6 +60,13 @@ impl MemoryLedger {
     pub fn with_store_id(mut self, store_id: impl Into<String>) -> Self {
         self.store_id = store_id.into();
         self.bind_keyring()
+    }
+
+    /// Sets the name of this process as a writer, by default empty.
+    #[must_use]
+    pub fn with_writer(mut self, writer: impl Into<String>) -> Self {
+        self.writer = writer.into();
+        self
     }
 
     /// Sets the number of lanes of this empty ledger.
@@ -94,7 +103,7 @@ impl MemoryLedger {
             entropy: self.entropy.as_ref(),
             now,
             lease_now,
-            server: &String::new,
+            server: &|| self.writer.clone(),
             suspects: &suspects,
             known_heads: None,
         };
@@ -228,7 +237,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn writer(&self) -> String {
-        String::new()
+        self.writer.clone()
     }
 
     async fn has_exited(&self, _: &str) -> bool {

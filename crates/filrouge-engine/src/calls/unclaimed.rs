@@ -186,7 +186,11 @@ impl LeaseReader {
             .query_session(scope, session, |snapshot, scope, id| {
                 Ok(snapshot.get(scope, id)?.head.lease.server)
             })
-            .await?;
+            .await;
+        let server = match server {
+            Err(failure) if failure.code == ErrorCode::StoreUnavailable => return Ok(None),
+            server => server?,
+        };
         Ok((!server.is_empty() && self.ledger.has_exited(&server).await).then_some(server))
     }
 }

@@ -229,6 +229,7 @@ pub fn memory_like(keyring: Arc<Keyring>, other: &dyn Ledger) -> Fixture {
     changed_memory(keyring, repeatable_entropy(), |ledger| {
         ledger
             .with_store_id(other.store_id())
+            .with_writer(other.writer())
             .with_lanes(other.lanes())
     })
 }

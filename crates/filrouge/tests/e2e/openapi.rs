@@ -352,7 +352,7 @@ fn an_invalid_query_is_refused_with_a_hint() {
     for (query, hint) in [
         ("?offset=1", "project_id, identity_id, parent_session_id"),
         ("?limit=1&limit=2", "each at most once"),
-        ("?cursor=%2B1", "known parameters"),
+        ("?cursor=%2B1", "pass a next_cursor unchanged"),
         ("?status=done", "known: active, paused, closed"),
         ("?since=2026-11-21T09:30:00+01:00", "write + as %2B"),
         ("/s?verbose=1", "takes no parameters"),
