@@ -196,7 +196,9 @@ fn a_call_begins_while_the_database_is_down() {
     postgres.restart();
     server = serve_with(&world, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
     client = server.client().for_identity("ada");
-    until("the spool is drained", || spool_entries(&client) == 0);
+    until("the spool is drained", || {
+        spool_entries(&server.client()) == 0
+    });
     run_webhook(&client, 2, FLUSHED);
     assert_eq!(texts(&client), texts_of(0..3));
     assert_eq!(client.get_body("/s")["identity_id"], "ada");
@@ -205,7 +207,8 @@ fn a_call_begins_while_the_database_is_down() {
         .for_identity("eve")
         .get("/s")
         .fails(404, "session_not_found");
-    assert_eq!(client.get_body("/readyz")["spool"]["dead_letters"], 0);
+    let ready = server.client().get_body("/readyz");
+    assert_eq!(ready["spool"]["dead_letters"], 0);
     server.stop();
     world.verify();
 }
