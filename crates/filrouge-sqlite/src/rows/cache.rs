@@ -61,7 +61,8 @@ impl RowCache {
     }
 
     pub(super) fn add_session(&mut self, stored: &StoredSession) {
-        if stored.row.content_len() > SESSION_BYTES_MAX {
+        // A tombstone costs callers as many statements as an absent session.
+        if stored.row.erased.is_some() || stored.row.content_len() > SESSION_BYTES_MAX {
             self.remove_session(stored.pk);
             return;
         }
