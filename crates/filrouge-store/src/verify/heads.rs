@@ -57,10 +57,16 @@ impl StoreScan {
 
     /// Adds a session; `stored` is `None` if its row is missing or malformed.
     fn add_session(&mut self, pk: SessionPk, stored: Option<StoredSession>, keyring: &Keyring) {
-        let Some(StoredSession { row, head, .. }) = stored else {
+        let Some(stored) = stored else {
             self.faulty.insert(pk, "its row is missing or malformed");
             return;
         };
+        let StoredSession {
+            row,
+            head,
+            updated_at,
+            ..
+        } = stored;
         let Some(head) = head else {
             self.faulty.insert(pk, "its head is missing or malformed");
             return;
@@ -77,6 +83,8 @@ impl StoreScan {
                 .insert(pk, "its head was changed (the MAC does not match)");
         } else if row.fingerprint() != head.session {
             self.faulty.insert(pk, "its row was changed");
+        } else if updated_at != head.updated_at {
+            self.faulty.insert(pk, "its place in lists was changed");
         }
     }
 }
