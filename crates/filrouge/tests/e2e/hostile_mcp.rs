@@ -55,12 +55,14 @@ fn check_frame(answer: &str) {
 /// Calls all tools, reads resources and gets the prompt with a function that sends a request.
 pub(crate) fn check_server(session: &str, request: &mut dyn FnMut(&str, Value) -> Value) {
     let of_session = json!({ "sessionID": session });
+    // Each page reads the complete session.
+    let history = json!({ "sessionID": session, "maxChars": 200_000 });
     let export = |format: &str| json!({ "sessionID": session, "format": format });
     for (name, mut arguments, pages) in [
         ("list_sessions", json!({}), 30),
         ("search_sessions", json!({ "query": "alert" }), 30),
         ("search_sessions", json!({ "query": "obey" }), 30),
-        ("get_session_history", of_session.clone(), 100),
+        ("get_session_history", history, 100),
         ("get_session_lineage", of_session.clone(), 1),
         ("get_session_stats", of_session.clone(), 1),
         ("get_compacted_context", of_session.clone(), 1),
