@@ -109,7 +109,7 @@ impl<'t, 'c> IndexChange<'t, 'c> {
         let missing = match (&stored, known) {
             (Some(stored), Some(known)) if stored.shard == numbers.0 => {
                 documents = known;
-                self.remove_stale(no, update, &mut documents)?
+                self.remove_stale(no, numbers, update, &mut documents)?
             }
             (stored, _) => {
                 if let Some(stored) = stored {

@@ -12,6 +12,7 @@ use super::connections::Transaction;
 use super::seals::sealed_columns;
 use super::state::decode_text;
 use super::statement::without_nul;
+use crate::error::malformed;
 use crate::rows::{bytes, column};
 use crate::session::Sql;
 
@@ -24,9 +25,17 @@ impl IndexChange<'_, '_> {
     pub(super) fn remove_stale<'u>(
         &self,
         session: i64,
+        (shard, realm): ShardNumbers,
         update: &'u SessionUpdate,
         members: &mut Members,
     ) -> Result<Vec<&'u NewDocument>, Failure> {
+        // No search finds documents with another shard or realm, so they must not count as stored.
+        static STRAY: Sql = Sql::new(
+            "WITH gone AS (DELETE FROM filrouge.search_document
+                 WHERE session = $1 AND (shard, realm) <> ($2, $3) RETURNING no)
+             DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone)",
+            &[Type::INT8, Type::INT8, Type::INT8],
+        );
         static EXISTING: Sql = Sql::new(
             "SELECT no, key, unit, digest FROM filrouge.search_document WHERE session = $1",
             &[Type::INT8],
@@ -40,6 +49,7 @@ impl IndexChange<'_, '_> {
             ),
             &[Type::INT8_ARRAY],
         );
+        self.tx.query_all(&STRAY, &[&session, &shard, &realm])?;
         let rows = self.tx.query_all(&EXISTING, &[&session])?;
         let mut existing = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -79,6 +89,10 @@ impl IndexChange<'_, '_> {
             }
         }
         inserted.extend(batch.send(self.tx, session, numbers)?);
+        if inserted.len() < documents.len() {
+            // A trigger of somebody else left documents out.
+            return Err(malformed("set of documents"));
+        }
         let by_key: HashMap<&[u8], &NewDocument> = documents
             .iter()
             .map(|document| (document.key.as_bytes(), *document))
