@@ -221,3 +221,52 @@ fn a_damaged_session_is_not_sealed_again_by_a_change_of_a_part() {
     assert_eq!(unread(&index), ["s"]);
     assert_eq!(count(&database, "search_document"), 2);
 }
+
+/// Documents that somebody has moved to a shard that no search reads do not count as stored, even under older seals.
+#[test]
+fn documents_of_another_shard_are_stored_again() {
+    let database = filled();
+    for table in ["search_state", "search_shard", "search_session"] {
+        database.sql(&format!(
+            "CREATE TABLE old_{table} AS TABLE filrouge.{table}"
+        ));
+    }
+    let contents = ["an apple", "an apple pie", "a plum"];
+    write(&index_at(&database.url()), "s", &contents);
+    for sql in [
+        format!(
+            "UPDATE filrouge.search_document SET shard = 9999, realm = 9999 WHERE {OF_S} AND key = '2'"
+        ),
+        "UPDATE filrouge.search_session s SET seal = o.seal FROM old_search_session o WHERE o.no = s.no"
+            .to_owned(),
+        "UPDATE filrouge.search_shard s SET seal = o.seal FROM old_search_shard o WHERE o.no = s.no"
+            .to_owned(),
+        "UPDATE filrouge.search_state s SET seal = o.seal, position = o.position FROM old_search_state o"
+            .to_owned(),
+    ] {
+        database.sql(&sql);
+    }
+    let index = index_at(&database.url());
+    write(&index, "s", &contents);
+    index.verify(&realm()).unwrap();
+    let found = matching_bodies(&index, &shard("r", "a"), &["plum"]);
+    assert_eq!(found, ["2=a plum"]);
+}
+
+/// A trigger of somebody else cannot make the index seal documents that it does not have.
+#[test]
+fn documents_that_were_not_stored_are_not_sealed() {
+    let database = filled();
+    database
+        .sql("CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'");
+    database.sql(
+        "CREATE TRIGGER skip BEFORE INSERT ON filrouge.search_document FOR EACH ROW EXECUTE FUNCTION skip()",
+    );
+    let index = index_at(&database.url());
+    let quince = texts(&shard("r", "a"), "t", &["a quince"]);
+    assert!(index.apply(&[quince], None).is_err());
+    database.sql("DROP TRIGGER skip ON filrouge.search_document");
+    write(&index, "t", &["a quince"]);
+    let found = matching_bodies(&index, &shard("r", "a"), &["quince"]);
+    assert_eq!(found, ["0=a quince"]);
+}
