@@ -132,7 +132,12 @@ fn may_differ(table: &str, name: &str, before: &Response, now: &Response) -> boo
         // Pages without the newest events are well-formed; `verify` counts the events.
         "event" => name.contains("/events") && has_no_other_rows(before, now),
         // Lists by last activity find a session by its head; the next comparison of all heads finds the damage.
-        "head" => name.starts_with("/api/v1/sessions?limit") && has_no_other_rows(before, now),
+        "head" => {
+            let finds = name.starts_with("/api/v1/sessions?limit") || name.contains("/search");
+            finds && has_no_other_rows(before, now)
+        }
+        // A turn with another id is not found by its request.
+        "turn" if name.contains("request_id=") => has_no_other_rows(before, now),
         // An unreadable checkpoint is skipped for an older one.
         "checkpoint" => name.contains("/checkpoints") && has_no_other_rows(before, now),
         // API keys are a note. Without it no key is valid.
