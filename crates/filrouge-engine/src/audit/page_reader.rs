@@ -11,7 +11,7 @@ use filrouge_store::read::{
 };
 use filrouge_store::record::{RecordFaultKind, StartEvent};
 use filrouge_store::rows::{RECORDS_BYTES, View};
-use filrouge_types::{Failure, SessionId, Timestamp, TurnId};
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp, TurnId};
 
 use super::calls::CallIndex;
 use super::cursor::AuditPosition;
@@ -297,7 +297,12 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         if let Some(cached) = self.turns.get(&id) {
             return Ok(cached.clone());
         }
-        let row = self.snapshot.find_turn(session, self.scope, &id)?;
+        let row = self.snapshot.find_turn(session, self.scope, &id);
+        let row = row.map_err(|failure| match failure.code {
+            // The turn's row was moved to another session.
+            ErrorCode::TurnMismatch => session.integrity_failure(None, failure.detail),
+            _ => failure,
+        })?;
         let row =
             row.ok_or_else(|| session.integrity_failure(None, format!("turn {id} is missing")))?;
         let turn_start = Rc::new(TurnStart {

@@ -191,7 +191,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// Edits a store that is closed or in use, reads everything, and restores the store, again and again.
 fn test_random_edits(world: &World, tables: &mut Tables<'_>) {
-    let seed = number("FILROUGE_TAMPER_SEED", u64::from(rand::random::<u32>()));
+    let seed = number("FILROUGE_TAMPER_SEED", 26);
     eprintln!("FILROUGE_TAMPER_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let reads = Reads::new(world);
