@@ -8,7 +8,7 @@ use filrouge_engine::restore::{
 };
 use filrouge_provider_rules::{Provider, check_history};
 use filrouge_transcode::{Context, Format};
-use filrouge_types::{Item, RawJson};
+use filrouge_types::{Channel, Item, RawJson};
 use serde_json::Value;
 
 use crate::plans::rules_provider;
@@ -93,8 +93,11 @@ impl Marks {
         kept: &BTreeSet<u64>,
     ) {
         let context_marks = marks(context.messages.as_str());
-        let is_checked =
-            |i: &&Item| kept.contains(&i.seq) && !i.body.parts.as_str().contains("reasoning");
+        // An error is shown as the mark of its turn's end.
+        let is_checked = |i: &&Item| {
+            let is_text = i.body.channel != Channel::Error;
+            kept.contains(&i.seq) && is_text && !i.body.parts.as_str().contains("reasoning")
+        };
         let adapted: BTreeSet<u64> = context.report.adapted.iter().map(|a| a.seq).collect();
         for item in items.iter().filter(is_checked) {
             let item_marks = marks(item.body.parts.as_str());
