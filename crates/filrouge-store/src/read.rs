@@ -153,7 +153,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         id: &SessionId,
     ) -> Result<Option<VerifiedSession>, Failure> {
-        // A backend may have the caller's own sessions at hand.
+        // A backend may have cached the caller's own sessions.
         let own = self.view.session(&scope.tenant, id, Some(scope));
         let own = own.and_then(|own| own.map(|stored| self.verified_session(stored)).transpose());
         let session = match in_session(id, own)? {

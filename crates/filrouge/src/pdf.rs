@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that stands for Chromium.
+    /// A substitute for Chromium.
     fn program(folder: &Path, script: &str) -> PathBuf {
         let path = folder.join("chromium");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

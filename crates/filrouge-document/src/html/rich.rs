@@ -85,7 +85,7 @@ impl<'o> Renderer<'o> {
                 self.end(tag);
             }
             _ if !self.images.is_empty() => {}
-            // A character reference such as `&#27;` stands for a control character that the Markdown did not contain.
+            // A character reference such as `&#27;` represents a control character that the Markdown did not contain.
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
                 sanitize(&text).render_to(self.out);
             }

@@ -210,7 +210,7 @@ impl Verifier {
         let members: Map<String, Value> =
             serde_json::from_slice(&URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()?;
         // RFC 7515: a verifier that does not support a critical header must refuse the token. `zip` has a meaning only
-        // in an encrypted token (RFC 7516). The parsed header does not tell `null` from an absent member.
+        // in an encrypted token (RFC 7516). The parsed header does not distinguish `null` from an absent member.
         let is_extended = members.contains_key("crit") || members.contains_key("zip");
         (accepted && !is_extended).then_some(header)
     }

@@ -56,7 +56,7 @@ fn read_header(session: &SessionText) -> Result<Header> {
     })
 }
 
-/// The text that stands for the record of a damaged session with these times.
+/// The text that replaces the record of a damaged session with these times.
 pub(super) fn substitute(created: i64, updated: i64) -> String {
     format!(r#"{{"time":{{"created":{created},"updated":{updated}}}}}"#)
 }

@@ -47,7 +47,7 @@ fn restored() -> Restored {
     }
 }
 
-/// Another program gives members other ids. Their names tell who they are.
+/// Another program gives members other ids. Their names identify them.
 #[tokio::test]
 async fn a_speaker_with_another_id_is_recognized_by_name() {
     let folder = tempfile::tempdir().unwrap();
