@@ -31,6 +31,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("http", &["engine", "store", "types"]),
     ("openai", &["http", "types"]),
     ("mcp", &["search", "sources", "store", "types"]),
+    ("projections", &["engine", "store", "types"]),
     ("team", &["engine", "store", "types"]),
     (
         "server",
