@@ -43,6 +43,11 @@ fn on_postgres() -> bool {
     }
 }
 
+/// The number in a variable of the tests' own environment, or `default` if it is not set.
+pub(crate) fn env_number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |n| n.parse().unwrap())
+}
+
 /// The durability in the responses to writes in a [`World::new`]. The tests' PostgreSQL server runs without fsync.
 pub(crate) fn durability() -> &'static str {
     if on_postgres() { "buffered" } else { "flushed" }

@@ -15,7 +15,7 @@ use super::tables::{Edit, Tables};
 use super::{Verdict, compare_with_undamaged};
 use crate::caller::{Caller, key};
 use crate::http::Response;
-use crate::world::{Server, World, copy_tree};
+use crate::world::{Server, World, copy_tree, env_number};
 
 /// The keys of the callers that read the store.
 struct Reads {
@@ -185,13 +185,9 @@ fn stable(name: &str, response: &Response) -> Response {
     response
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |n| n.parse().unwrap())
-}
-
 /// Edits a store that is closed or in use, reads everything, and restores the store, again and again.
 fn test_random_edits(world: &World, tables: &mut Tables<'_>) {
-    let seed = number("FILROUGE_TAMPER_SEED", 26);
+    let seed = env_number("FILROUGE_TAMPER_SEED", 26);
     eprintln!("FILROUGE_TAMPER_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let reads = Reads::new(world);
@@ -212,8 +208,8 @@ fn test_random_edits(world: &World, tables: &mut Tables<'_>) {
     server.stop();
     tables.keep_rows();
     copy_tree(&world.path("state"), &world.path("good-state"));
-    let byte_edits = number("FILROUGE_TAMPER_BYTE_EDITS", 12);
-    let row_edits = number("FILROUGE_TAMPER_ROW_EDITS", 8);
+    let byte_edits = env_number("FILROUGE_TAMPER_BYTE_EDITS", 12);
+    let row_edits = env_number("FILROUGE_TAMPER_ROW_EDITS", 8);
     let mut detected = 0;
     for round in 0..byte_edits + row_edits {
         let kinds: &[Edit] = if round < byte_edits {
