@@ -131,7 +131,7 @@ impl Client {
             request = request.header("filrouge-identity", identity);
         }
         let request = request.header("content-type", "application/json");
-        Ok(self.read(request.send(body.as_bytes())?))
+        self.try_read(request.send(body.as_bytes())?)
     }
 
     pub(crate) fn put(&self, path: &str, body: &Value) -> Response {
@@ -154,6 +154,18 @@ impl Client {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> Response {
+        self.try_send(method, path, body, headers)
+            .unwrap_or_else(|e| panic!("{method} {path}: {e}"))
+    }
+
+    /// Like [`Self::send`], to a server that may not respond.
+    pub(crate) fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Result<Response, ureq::Error> {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(self.url(path));
@@ -170,7 +182,7 @@ impl Client {
             }
             None => self.agent.run(request.body(()).unwrap()),
         };
-        self.read(response.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
+        self.try_read(response?)
     }
 
     /// Sends the bytes of a complete request on its own connection.
@@ -224,18 +236,26 @@ impl Client {
         format!("{}/api/v1/sessions{path}", self.origin)
     }
 
-    fn read(&self, mut response: ureq::http::Response<ureq::Body>) -> Response {
+    fn read(&self, response: ureq::http::Response<ureq::Body>) -> Response {
+        self.try_read(response).unwrap()
+    }
+
+    /// Reads a response; fails if the server ends before it has sent everything.
+    fn try_read(
+        &self,
+        mut response: ureq::http::Response<ureq::Body>,
+    ) -> Result<Response, ureq::Error> {
         let headers = response.headers().iter();
         let headers = headers.map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned()));
         let headers = headers.collect();
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(1 << 30);
-        Response {
+        Ok(Response {
             status,
             headers,
-            text: body.read_to_string().unwrap(),
+            text: body.read_to_string()?,
             durability: self.durability,
-        }
+        })
     }
 }
 

@@ -88,6 +88,7 @@ mod owners;
 mod pdf;
 mod persist_trace;
 mod postgres;
+mod postgres_calls;
 mod postgres_disconnects;
 mod postgres_down;
 mod postgres_histories;
