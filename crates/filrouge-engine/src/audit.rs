@@ -4,12 +4,15 @@
 //! The audit is read from the ledger itself, and every record is verified. One session is read in order of seq. All
 //! sessions are read in the order of the change feed, because that is the only order that sessions share.
 
+use std::collections::BTreeSet;
+
 use filrouge_store::ledger::Position;
 use filrouge_store::verify::Finding;
-use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
+use filrouge_types::{Clock, Failure, IdentityId, SessionId, Timestamp};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Audit;
+use crate::shared::to_json;
 
 mod calls;
 mod csv;
@@ -43,11 +46,20 @@ pub struct AuditQuery {
     pub last_commit: Option<Position>,
     /// The maximum number of rows, 1 or more.
     pub limit: usize,
-    /// Whether pages of all sessions leave out damaged data and name its sessions. Otherwise such a page is refused.
-    pub with_findings: bool,
+    /// The damaged sessions that earlier pages have named; the page does not name them again.
+    pub named: BTreeSet<String>,
 }
 
 impl AuditQuery {
+    /// Turns the query of `page` into the query of the page after it. If `page` is the last one, the cursor is `None`.
+    pub fn continue_after(&mut self, page: AuditPage) {
+        self.last_commit.get_or_insert(page.newest);
+        let named = page.findings.into_iter();
+        self.named
+            .extend(named.filter_map(|finding| finding.session_id));
+        self.cursor = page.next;
+    }
+
     /// Whether the query includes items committed at this moment.
     fn includes_time(&self, at: Timestamp) -> bool {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
@@ -68,7 +80,7 @@ pub struct AuditPage {
     pub next: Option<AuditCursor>,
     /// The newest commit of each lane that the rows include: the query's `last_commit`, or the store's newest ones.
     pub newest: Position,
-    /// The damaged sessions of which the page lacks items; empty without [`AuditQuery::with_findings`].
+    /// The damaged sessions of which the page lacks items, except those in [`AuditQuery::named`].
     pub findings: Vec<Finding>,
 }
 
@@ -85,9 +97,11 @@ impl Audit {
     /// imported items is the time of the import. If a clock was set back by more than an hour, `since` and `until` can
     /// miss items written in that time.
     ///
+    /// A page of all sessions leaves out damaged items, and names their sessions.
+    ///
     /// # Errors
-    /// `session_not_found`; `invalid` for a cursor that this store did not issue; `integrity_error`, `key_missing`, and
-    /// the ledger's.
+    /// `session_not_found`; `invalid` for a cursor that this store did not issue; `integrity_error` if the session that
+    /// the query names is damaged, or more than 100 sessions are; `key_missing`, and the ledger's.
     pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Failure> {
         let scope = caller.scope(Permission::Audit)?;
         let viewer = scope.clone();
@@ -96,6 +110,20 @@ impl Audit {
                 page_reader::read_page(snapshot, &scope, &query)
             })
             .await
+    }
+
+    /// The rows by which an output that consists only of rows names the damaged sessions of a page, one for each
+    /// finding. Their time is the current one.
+    ///
+    /// # Errors
+    /// `internal` when a finding cannot be serialized.
+    pub fn damage_rows(&self, findings: &[Finding]) -> Result<Vec<AuditRow>, Failure> {
+        let at = self.clock.now();
+        let rows = findings.iter().filter_map(|finding| {
+            let session = SessionId::new(finding.session_id.as_deref()?).ok()?;
+            Some(to_json(finding).map(|json| AuditRow::of_damage(session, at, &json)))
+        });
+        rows.collect()
     }
 }
 

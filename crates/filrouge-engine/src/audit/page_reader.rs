@@ -6,8 +6,8 @@ use std::rc::Rc;
 use filrouge_store::command::{Erased, Scope};
 use filrouge_store::ledger::{LanePosition, Position};
 use filrouge_store::read::{
-    ChangeCursor, ChangeKind, ChangePage, Findings, SessionChange, SessionOrTombstone,
-    VerifiedSession, VerifiedSnapshot, in_session, session_not_found,
+    ChangeCursor, ChangeKind, Findings, SessionChange, SessionOrTombstone, VerifiedSession,
+    VerifiedSnapshot, in_session, session_not_found,
 };
 use filrouge_store::record::{RecordFaultKind, StartEvent};
 use filrouge_store::rows::{RECORDS_BYTES, View};
@@ -51,17 +51,22 @@ pub(super) fn read_page<V: View + ?Sized>(
         sessions: BTreeMap::new(),
         turns: BTreeMap::new(),
         calls: CallIndex::default(),
-        findings: query.with_findings.then(Findings::default),
+        findings: Findings::default(),
     };
     let next = match &query.session_id {
         Some(id) => reader.read_session(id)?,
         None => reader.read_commits()?,
     };
+    let mut findings = reader.findings.into_vec();
+    findings.retain(|finding| {
+        let session = finding.session_id.as_ref();
+        session.is_none_or(|id| !query.named.contains(id))
+    });
     Ok(AuditPage {
         rows: reader.rows,
         next,
         newest,
-        findings: reader.findings.map_or_else(Vec::new, Findings::into_vec),
+        findings,
     })
 }
 
@@ -88,8 +93,8 @@ struct PageReader<'a, 'b, V: ?Sized> {
     sessions: BTreeMap<SessionId, Option<Rc<VerifiedSession>>>,
     turns: BTreeMap<TurnId, Rc<TurnStart>>,
     calls: CallIndex,
-    /// The damaged sessions of which items were left out; `None` if damage is refused.
-    findings: Option<Findings>,
+    /// The damaged sessions of which items were left out.
+    findings: Findings,
 }
 
 /// The start of a turn.
@@ -155,7 +160,13 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         let end = self.query.last_commit.as_ref().map(ChangeCursor::after);
         loop {
             let batch_size = self.batch_size(CHANGES_PER_READ);
-            let page = self.changes(after.clone(), end.as_ref(), batch_size)?;
+            let page = self.snapshot.list_changes(
+                self.scope,
+                after.clone(),
+                end.as_ref(),
+                batch_size,
+                &mut self.findings,
+            )?;
             for change in page.data {
                 if self.is_too_late(&change) {
                     return Ok(None);
@@ -164,15 +175,14 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
                     return Ok(Some(AuditCursor { after, items }));
                 }
                 let lane = change.id.lane;
-                let added = self.add_change(&change, items.remove(&lane));
-                let resume_at = match (added, &mut self.findings) {
-                    (Err(failure), Some(findings)) => {
-                        findings.add(failure)?;
+                let resume_at = match self.add_change(&change, items.remove(&lane)) {
+                    Ok(resume_at) => resume_at,
+                    Err(failure) => {
+                        self.findings.add(failure)?;
                         // The damaged items may contain newer calls with the ids of remembered ones.
                         self.calls.clear();
                         None
                     }
-                    (added, _) => added?,
                 };
                 if let Some(item) = resume_at {
                     items.insert(lane, item);
@@ -187,19 +197,6 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
             if self.is_full() || after.commit_count() - start_count >= COMMITS_MAX {
                 return Ok(Some(AuditCursor { after, items }));
             }
-        }
-    }
-
-    fn changes(
-        &mut self,
-        after: ChangeCursor,
-        end: Option<&ChangeCursor>,
-        limit: usize,
-    ) -> Result<ChangePage, Failure> {
-        let (snapshot, scope) = (self.snapshot, self.scope);
-        match &mut self.findings {
-            Some(findings) => snapshot.list_changes(scope, after, end, limit, findings),
-            None => snapshot.changes(scope, after, end, limit),
         }
     }
 

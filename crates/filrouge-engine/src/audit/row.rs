@@ -33,7 +33,7 @@ pub struct AuditError {
 pub struct AuditRow {
     /// The session.
     pub session_id: SessionId,
-    /// The item's position in it; absent for the erasure of a session and for a refused link.
+    /// The item's position in it; absent for the erasure of a session, for a refused link and for damage.
     pub seq: Option<u64>,
     /// The turn.
     pub turn_id: Option<TurnId>,
@@ -41,13 +41,13 @@ pub struct AuditRow {
     pub request_id: Option<RequestId>,
     /// The identity that asked: the turn's end user, else the session's owner.
     pub identity_id: Option<IdentityId>,
-    /// When it was committed, by the store that recorded it.
+    /// When it was committed, by the store that recorded it; for damage, when it was reported.
     pub at: Timestamp,
     /// When it happened, by the caller's clock.
     pub occurred_at: Option<Timestamp>,
     /// The role of its creator.
     pub role: Option<Role>,
-    /// The kind of entry; absent for the erasure of a session.
+    /// The kind of entry; absent for the erasure of a session and for damage.
     pub channel: Option<Channel>,
     /// The language it is in.
     pub variant: Option<Variant>,
@@ -106,6 +106,13 @@ impl AuditRow {
             channel: Some(Channel::Link),
             ..Self::without_item(session.session_id.clone(), at, detail)
         }
+    }
+
+    /// The row that names a damaged session; `finding` is a JSON object that describes the damage.
+    pub(super) fn of_damage(session_id: SessionId, at: Timestamp, finding: &str) -> Self {
+        let members = finding.trim_start_matches('{');
+        let detail = format!(r#"[{{"type":"damage",{members}]"#);
+        Self::without_item(session_id, at, detail)
     }
 
     /// The row of something that no item records. `detail` is a JSON array.

@@ -1,5 +1,6 @@
 //! `/api/v1/audit`: who said what, which tool with which parameters, by which agent and model, in order.
 
+use std::collections::BTreeSet;
 use std::future::ready;
 
 use axum::body::{Body as HttpBody, Bytes};
@@ -77,8 +78,9 @@ pub(super) struct AuditPageQuery {
 /// One row for each item of the ledger, and for each call and result where an item holds several. With `session_id` by
 /// seq, otherwise for the whole tenant by the time of the commit. The work for a page is bounded: it may hold fewer rows than
 /// the limit, even none, and still have a `next_cursor`. `jsonl` and `csv` (or `Accept`) return all rows in one
-/// response, written as they are read. A page leaves out items that were damaged in the store, and names their sessions
-/// in `findings`; one response with all rows breaks off there.
+/// response, written as they are read. Items that were damaged in the store are left out. A page names their sessions in
+/// `findings`; one response with all rows has a row for each such session, without `seq` and `channel`, with the finding
+/// in `detail`, which does not count towards the limit. With `session_id`, damage is an error.
 #[utoipa::path(
     get,
     path = "/api/v1/audit",
@@ -104,15 +106,11 @@ pub(super) async fn list_audit(
         cursor: access.query.cursor.as_deref().map(str::parse).transpose()?,
         last_commit: None,
         limit: LIMIT_MAX,
-        with_findings: false,
+        named: BTreeSet::new(),
     };
     if format == Format::Json {
         let limit = access.query.limit.unwrap_or_default().into();
-        let query = AuditQuery {
-            limit,
-            with_findings: true,
-            ..query
-        };
+        let query = AuditQuery { limit, ..query };
         let page = app.audit.page(&access.caller, query).await?;
         let page = Page {
             data: page.rows,
@@ -194,15 +192,15 @@ impl RowReader {
         self.query.limit = self.rows_left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.audit.page(&self.caller, query).await?;
-        self.query.last_commit.get_or_insert(page.newest);
+        let damage = self.app.audit.damage_rows(&page.findings)?;
         self.rows_left -= page.rows.len();
         let line = match self.format {
             Format::Csv => AuditRow::csv_line,
             Format::Json | Format::Jsonl => AuditRow::json_line,
         };
-        let lines = page.rows.iter().map(line);
+        let lines = page.rows.iter().chain(&damage).map(line);
         let lines = lines.collect::<Result<String, Failure>>()?;
-        self.query.cursor = page.next;
+        self.query.continue_after(page);
         let has_more = self.query.cursor.is_some() && self.rows_left > 0;
         Ok((permit.hold(lines).await?, has_more.then_some(self)))
     }

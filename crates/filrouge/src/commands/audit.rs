@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use filrouge_engine::Caller;
-use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
+use filrouge_engine::audit::{AuditQuery, AuditRow};
 use filrouge_types::{Channel, Clock, IdentityId, JsonText, RawJson, Role, SystemClock, Timestamp};
 
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::exit::{Usage, parse_option};
 use crate::moment::Period;
 use crate::open::{IfMissing, OpenStore, with};
-use crate::output::{first_line, json_for_stdout, print, stdout, utc_time};
+use crate::output::{first_line, json_for_stdout, print, print_findings, stdout, utc_time};
 
 /// The number of rows per page.
 const PAGE_ROWS: usize = 500;
@@ -48,7 +48,8 @@ fn query(args: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
     })
 }
 
-/// Writes all rows, page by page, up to the commits that were the newest when the first page was read.
+/// Writes all rows, page by page, up to the commits that were the newest when the first page was read. Damaged sessions
+/// are named on stderr, and in CSV and JSON lines also by rows.
 async fn write(
     opened: &OpenStore,
     caller: &Caller,
@@ -59,12 +60,14 @@ async fn write(
         print(|out| out.write_all(AuditRow::csv_header().as_bytes()))?;
     }
     loop {
-        let page = opened.engine.audit.page(caller, query.clone()).await?;
-        let AuditPage {
-            rows, next, newest, ..
-        } = page;
+        let audit = &opened.engine.audit;
+        let page = audit.page(caller, query.clone()).await?;
+        let damage = match format {
+            AuditFormat::Text => Vec::new(),
+            AuditFormat::Csv | AuditFormat::Jsonl => audit.damage_rows(&page.findings)?,
+        };
         let mut out = stdout();
-        for row in &rows {
+        for row in page.rows.iter().chain(&damage) {
             match format {
                 AuditFormat::Text => writeln!(out, "{}", text_line(row))?,
                 AuditFormat::Csv => out.write_all(row.csv_line()?.as_bytes())?,
@@ -72,8 +75,8 @@ async fn write(
             }
         }
         out.flush()?;
-        query.last_commit.get_or_insert(newest);
-        query.cursor = next;
+        print_findings(&page.findings);
+        query.continue_after(page);
         if query.cursor.is_none() {
             return Ok(());
         }

@@ -140,10 +140,11 @@ fn a_response_that_fails_midway_has_no_last_chunk() {
         let item = text_item(&format!("i{n}"), "assistant", "thought", &large);
         append(&client, &turn, json!([item]));
     }
-    let complete = client.get("/api/v1/audit?format=jsonl");
+    // The audit of one session is refused where the session is damaged.
+    let complete = client.get("/api/v1/audit?session_id=s&format=jsonl");
     assert_eq!(lines(&complete.text).len(), 7);
     let request =
-        b"GET /api/v1/audit?format=jsonl HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        b"GET /api/v1/audit?session_id=s&format=jsonl HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     // A complete chunked response ends with an empty chunk.
     let is_complete = |text: &str| text.ends_with("0\r\n\r\n");
     assert!(is_complete(&client.send_bytes(request).text));
@@ -171,7 +172,7 @@ fn a_response_that_fails_midway_has_no_last_chunk() {
         .get("/api/v1/audit?session_id=s&cursor=0-7-0");
     page.fails(500, "integrity_error");
     server.stop();
-    let output = world.run(&["audit", "--json"]);
+    let output = world.run(&["audit", "--json", "--session", "s"]);
     assert_eq!(output.code, Some(1));
     assert!(
         output.stderr.contains("integrity_error"),

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::caller::{Caller, key};
 use crate::http::{Client, Response};
 use crate::world::{Server, World, copy_tree};
+use audit_exports::{assert_rows_name, audit_exports};
 
+mod audit_exports;
 mod one_session;
 mod random_edits;
 mod tables;
@@ -386,10 +388,11 @@ fn lists_name_a_damaged_session_and_continue() {
                 assert_eq!(session_ids(&list, "data"), ["his", "late"]);
                 assert!(!list.to_string().contains("hers"), "{list}");
             }
-            // A response with all rows has no place for findings.
-            let rows = admin(server).send("GET", "/api/v1/audit?format=jsonl", None);
-            let problem = rows.fails(500, "integrity_error");
-            assert_eq!(problem["session_id"], "hers");
+            assert_rows_name(
+                &audit_exports(&admin(server)),
+                &["his", "late", "other"],
+                &["hers"],
+            );
         };
         check(&server);
         server.stop();
@@ -400,7 +403,28 @@ fn lists_name_a_damaged_session_and_continue() {
         let audit = admin(&server).send("GET", pages[1], None).is(200);
         assert_eq!(session_ids(&audit, "data"), ["late", "other"]);
         assert_eq!(named(&audit), ["hers", "his"]);
+        let exports = audit_exports(&admin(&server));
+        assert_rows_name(&exports, &["late", "other"], &["hers", "his"]);
+        for format in ["json", "jsonl", "csv"] {
+            let of_session = format!("/api/v1/audit?session_id=hers&format={format}");
+            let refused = admin(&server).send("GET", &of_session, None);
+            refused.fails(500, "integrity_error");
+        }
         server.stop();
+        let commands = ["jsonl", "csv", "text"].map(|format| {
+            let done = world.run(&["audit", "--format", format]);
+            assert_eq!(done.code, Some(0), "{done:?}");
+            for session in ["hers", "his"] {
+                let notice = format!("session {session:?} is damaged and left out: ");
+                assert_eq!(done.stderr.matches(&notice).count(), 1, "{done:?}");
+            }
+            done.stdout
+        });
+        let [jsonl, csv, text] = commands;
+        assert_rows_name(&[jsonl, csv], &["late", "other"], &["hers", "his"]);
+        assert!(text.contains("late:1") && !text.contains("hers"), "{text}");
+        let refused = world.run(&["audit", "--session", "hers"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
     }
 }
 
