@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use super::query::PreparedQuery;
 use crate::feed::listing_failure;
-use crate::ledger::{LedgerFeed, VerifiedTexts, index_scope_of, realm_of};
+use crate::ledger::{LedgerFeed, Unreadable, VerifiedTexts, index_scope_of, realm_of};
 
 /// The name of the ledger among the sources.
 pub(super) const LEDGER_NAME: &str = "ledger";
@@ -71,6 +71,13 @@ impl LedgerSearch {
     /// Returns the part of the index that the caller may see.
     pub(super) fn index_scope(&self) -> IndexScope {
         index_scope_of(&self.engine.index_feed, &self.caller)
+    }
+
+    /// The sessions of the caller that the index lacks because they could not be read.
+    pub(super) fn unreadable(&self) -> Unreadable {
+        let feed = self.feed.as_ref();
+        feed.map(|feed| feed.unreadable(&self.index_scope()))
+            .unwrap_or_default()
     }
 
     /// Returns the ledger as a source to be scanned. It is used until the index is complete for the first time, and

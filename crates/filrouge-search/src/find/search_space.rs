@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_sources::ledger::unreadable;
 use filrouge_sources::library::{Catalog, Entry, LibraryError};
 use filrouge_sources::{Header, Library, Skipped};
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
@@ -15,7 +16,7 @@ use super::found::Remarks;
 use super::ledger::{LEDGER_NAME, LedgerSearch};
 use super::query::PreparedQuery;
 use crate::feed::{Indexes, SourceIndex, index_scope, listing_failure};
-use crate::ledger::VerifiedTexts;
+use crate::ledger::{Unreadable, VerifiedTexts};
 use crate::texts::Texts;
 
 /// One index, with the part of it that is searched.
@@ -259,6 +260,7 @@ impl<'c> SearchSpace<'c> {
                 Err(why) => remarks.add_missing(&why.detail),
             }
         }
+        self.add_unreadable(query, &ledger.unreadable(), &texts, remarks);
         self.indexed.push(SearchedIndex {
             sessions: ledger.sessions_to_search(texts.index(), query)?,
             reach: ledger.index_scope(),
@@ -266,6 +268,25 @@ impl<'c> SearchSpace<'c> {
             history: History::Ledger(Box::new(texts)),
         });
         Ok(())
+    }
+
+    /// Records the sessions that the ledger's index lacks, as far as this search covers them.
+    fn add_unreadable(
+        &self,
+        query: &PreparedQuery<'_>,
+        Unreadable { ids, others }: &Unreadable,
+        texts: &VerifiedTexts,
+        remarks: &mut Remarks,
+    ) {
+        let only = query.filter.session();
+        let is_covered = |id: &&str| {
+            only.is_none_or(|only| only == *id) && query.is_shown_from_ledger(self.catalog, id)
+        };
+        let covered = ids.iter().map(|id| &**id).filter(is_covered);
+        texts.add_unread(covered.map(|id| unreadable(id, "the search index could not read it")));
+        if *others > 0 && only.is_none() {
+            remarks.add_missing(&format!("{others} more could not be read"));
+        }
     }
 
     /// The sessions of the ledger that this search lacks because they cannot be read.

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use filrouge_engine::{Caller, ChangedSession, ChangedSessions, Engine};
 use filrouge_store::ledger::Position;
-use filrouge_store::text_index::{IndexState, SessionSelection, TextIndex};
+use filrouge_store::text_index::{
+    IndexScope, IndexState, IndexVersion, SessionSelection, TextIndex,
+};
 use filrouge_types::{Clock, Failure, Timestamp, lock};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 
 use super::counts::{FeedCounts, Progress};
 use super::on_blocking_thread;
+use super::unreadable::{Unreadable, UnreadableSessions};
 use super::verified_texts::{UnitCache, VerifiedTexts, unit_cache};
 use crate::embed::{Embedder, embed_texts};
 use crate::texts::Texts;
@@ -56,6 +59,8 @@ pub struct LedgerFeed {
     /// The failure of the newest step; `None` if it succeeded.
     failure: PlainMutex<Option<Failure>>,
     counts: Arc<PlainMutex<FeedCounts>>,
+    /// The sessions that the index lacks because they could not be read.
+    unreadable: PlainMutex<UnreadableSessions>,
     /// The texts that searches have read recently.
     cache: Arc<UnitCache>,
 }
@@ -71,8 +76,11 @@ struct State {
     as_of: Option<Timestamp>,
     /// The sessions that could not be read earlier, and are still to be tried again.
     unreadable: Vec<ChangedSession>,
-    /// When such sessions are looked up next; `None` before the first time.
+    /// When such sessions are looked up next, to try them again; `None` before the first time.
     next_retry: Option<Instant>,
+    /// The version of the index at their newest lookup, and when the next one is possible.
+    looked_up: IndexVersion,
+    next_lookup: Option<Instant>,
 }
 
 /// A page of commits that is being read.
@@ -97,6 +105,7 @@ impl LedgerFeed {
             state: Mutex::default(),
             failure: PlainMutex::default(),
             counts: Arc::default(),
+            unreadable: PlainMutex::default(),
             cache: Arc::new(unit_cache()),
         }
     }
@@ -144,6 +153,13 @@ impl LedgerFeed {
             damaged: self.index.damaged(),
             ..*lock(&self.counts)
         }
+    }
+
+    /// The sessions within `reach` that the index lacks because they could not be read, as of the newest step. What other
+    /// processes changed in the index is known ten seconds later; that they could read such a session again, ten minutes
+    /// later.
+    pub(crate) fn unreadable(&self, reach: &IndexScope) -> Unreadable {
+        lock(&self.unreadable).within(reach)
     }
 
     /// The failure of the newest step; `None` if it succeeded.

@@ -13,12 +13,14 @@ mod progress;
 mod reading;
 mod run;
 mod shard;
+mod unreadable;
 mod verified_texts;
 
 pub use counts::{FeedCounts, Progress};
 pub use documents::TITLE_UNIT;
 pub use feed::{FeedStep, LedgerFeed, StepLimits};
 pub use shard::{index_scope_of, realm_of, shard_of};
+pub(crate) use unreadable::Unreadable;
 pub(crate) use verified_texts::VerifiedTexts;
 
 use filrouge_types::{ErrorCode, Failure};

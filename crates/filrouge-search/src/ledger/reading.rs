@@ -1,11 +1,12 @@
 //! Reads a session that commits have touched: only the touched turns, or the complete session.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use filrouge_engine::{Caller, ChangedSession, Engine, Extent, SessionAtCommit};
 use filrouge_store::MAC_BYTES;
 use filrouge_store::text_index::{
-    Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
+    Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate, Shard,
 };
 use filrouge_types::{Channel, ErrorCode, Failure, lock};
 
@@ -71,7 +72,7 @@ impl LedgerReader<'_> {
         }
         match self.read_again(touched, indexed, stamp).await {
             Err(failure) if is_of_session(&failure) => {
-                Ok(self.unreadable(touched, indexed, &failure))
+                self.unreadable(touched, indexed, &failure).await
             }
             read => read,
         }
@@ -136,36 +137,60 @@ impl LedgerReader<'_> {
     }
 
     /// Returns the outcome for a session that cannot be read. Only this session is affected: it has no documents in the
-    /// index until it can be read. If its shard is unknown, its entry is in one that belongs to no owner.
-    fn unreadable(
+    /// index until it can be read.
+    async fn unreadable(
         &self,
         touched: &ChangedSession,
         indexed: Option<&IndexedSession>,
         failure: &Failure,
-    ) -> ReadOutcome {
+    ) -> Result<ReadOutcome, Failure> {
         self.count(|counts| counts.unreadable += 1);
         let (session_id, code) = (&touched.session, failure.code);
         tracing::warn!(%session_id, %code, "a session cannot be read for the search index");
+        let shard = self.shard_of_unreadable(touched, indexed).await?;
         let stamp = [touched.newest, UNREADABLE];
-        let (shard, entry) = match indexed {
-            Some(indexed) if indexed.entry.stamp == stamp => return ReadOutcome::NoUpdate,
-            Some(indexed) => (indexed.shard.clone(), indexed.entry.clone()),
-            None => {
-                let entry = SessionEntry {
-                    key: touched.session.as_str().into(),
-                    stamp,
-                    updated: 0,
-                    project: None,
-                };
-                (shard_of(&touched.tenant, [0; MAC_BYTES]), entry)
+        let entry = match indexed {
+            Some(indexed) if indexed.entry.stamp == stamp && indexed.shard == shard => {
+                return Ok(ReadOutcome::NoUpdate);
             }
+            Some(indexed) => indexed.entry.clone(),
+            None => SessionEntry {
+                key: touched.session.as_str().into(),
+                ..SessionEntry::default()
+            },
         };
-        ReadOutcome::Gone(IndexUpdate::Session(SessionUpdate {
+        Ok(ReadOutcome::Gone(IndexUpdate::Session(SessionUpdate {
             shard,
             entry: SessionEntry { stamp, ..entry },
             coverage: Coverage::All,
             documents: Vec::new(),
-        }))
+        })))
+    }
+
+    /// The shard of a session that cannot be read: that of its owner, so that only the owner's searches name it. If not
+    /// even the owner can be read, the shard that the index has; if it has none, one that belongs to no owner.
+    async fn shard_of_unreadable(
+        &self,
+        touched: &ChangedSession,
+        indexed: Option<&IndexedSession>,
+    ) -> Result<Shard, Failure> {
+        let operator = Caller::operator(touched.tenant.clone());
+        let nothing = Extent::Units {
+            turns: BTreeSet::new(),
+            items: BTreeSet::new(),
+        };
+        let feed = &self.engine.index_feed;
+        match feed
+            .read_session(&operator, &touched.session, nothing)
+            .await
+        {
+            Ok(Some(session)) => Ok(shard_of(&touched.tenant, session.owner)),
+            Err(failure) if !is_of_session(&failure) => Err(failure),
+            _ => Ok(indexed.map_or_else(
+                || shard_of(&touched.tenant, [0; MAC_BYTES]),
+                |indexed| indexed.shard.clone(),
+            )),
+        }
     }
 
     fn count(&self, add: impl FnOnce(&mut FeedCounts)) {

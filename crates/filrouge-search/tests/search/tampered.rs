@@ -155,6 +155,38 @@ fn indexed_text_that_no_record_confirms_is_not_shown() {
 }
 
 #[test]
+fn a_session_that_was_never_indexed_is_reported() {
+    let store = tempfile::tempdir().unwrap();
+    let path = store.path().join("filrouge.db");
+    let index = || Arc::new(SqliteIndex::open(store.path().join("filrouge.index")).unwrap());
+    let world = World::open(&path);
+    for id in ["a", "b", "c"] {
+        world.record_session(id, "Where is the quince?");
+    }
+    drop(world);
+    tamper(&path);
+    let search = |session: Option<&str>, exclude: Option<&str>| {
+        let request = SearchRequest {
+            query: "quince".to_owned(),
+            session_id: session.map(Into::into),
+            exclude_session: exclude.map(Into::into),
+            ..SearchRequest::default()
+        };
+        // The first feed finds that the session cannot be read; later ones find it in the index.
+        let world = World::open_with_index(&path, index());
+        let (found, _) = world.search(&request);
+        let notices = found.notices.join(", ");
+        let names_b = notices.contains(r#"left out as unreadable: 1 ("ledger:b")"#);
+        (found.total_sessions, found.exact, names_b)
+    };
+    assert_eq!(search(None, None), (2, false, true));
+    assert_eq!(search(None, None), (2, false, true));
+    assert_eq!(search(Some("b"), None), (0, false, true));
+    assert_eq!(search(Some("a"), None), (1, true, false));
+    assert_eq!(search(None, Some("b")), (2, true, false));
+}
+
+#[test]
 fn a_search_reports_tampered_sessions() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");

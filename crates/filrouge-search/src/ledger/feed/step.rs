@@ -1,6 +1,7 @@
 //! One step of a feed: it brings some sessions of the index up to date.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use filrouge_engine::{ChangedSession, ChangedSessions};
@@ -28,7 +29,7 @@ impl LedgerFeed {
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
             return self.rebuild(state).await;
         };
-        self.find_unreadable(state).await?;
+        self.find_unreadable(state, &seen).await?;
         if state.page.as_ref().is_none_or(|page| page.after != after) {
             let now = self.clock.now();
             let Some(touches) = self
@@ -100,16 +101,25 @@ impl LedgerFeed {
         Ok(FeedStep::More)
     }
 
-    /// Looks up the sessions that could not be read, if this is due: what prevented it may have been repaired.
-    async fn find_unreadable(&self, state: &mut State) -> Result<(), Failure> {
+    /// Looks up the sessions that could not be read, if this is due: what prevented it may have been repaired, or other
+    /// processes may have added some to the index, whose newest version is `seen`.
+    async fn find_unreadable(&self, state: &mut State, seen: &IndexVersion) -> Result<(), Failure> {
         let now = Instant::now();
-        if state.next_retry.is_some_and(|next| now < next) {
+        let is_due = |at: Option<Instant>| at.is_none_or(|at| at <= now);
+        let must_retry = is_due(state.next_retry);
+        if !must_retry && (*seen == state.looked_up || !is_due(state.next_lookup)) {
             return Ok(());
         }
         let call = |index: &dyn TextIndex| index.state(SessionSelection::Stamped(UNREADABLE));
-        let found = self.call_index(call).await?.sessions;
-        state.unreadable = found.iter().filter_map(touched_from_entry).collect();
-        state.next_retry = Some(now + RETRY_INTERVAL);
+        let found = self.call_index(call).await?;
+        lock(&self.unreadable).replace(&found.sessions);
+        state.looked_up = found.seen;
+        state.next_lookup = Some(now + LOOKUP_INTERVAL);
+        if must_retry {
+            let sessions = found.sessions.iter();
+            state.unreadable = sessions.filter_map(touched_from_entry).collect();
+            state.next_retry = Some(now + RETRY_INTERVAL);
+        }
         Ok(())
     }
 
@@ -203,13 +213,14 @@ impl LedgerFeed {
             return Ok(true);
         }
         let position = position::encode(position, self.engine.index_feed.store_id());
-        let (seen, updates, documents) =
-            (seen.clone(), step_updates.updates, step_updates.documents);
+        let (seen, updates) = (seen.clone(), Arc::new(step_updates.updates));
+        let applied = updates.clone();
         let call =
-            move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
+            move |index: &dyn TextIndex| index.change(Some(&seen), &applied, Some(&position));
         let written = self.call_index(call).await?;
         if written {
-            lock(&self.counts).documents += documents;
+            lock(&self.counts).documents += step_updates.documents;
+            lock(&self.unreadable).apply(&updates);
         }
         Ok(written)
     }
@@ -268,6 +279,10 @@ const FORGOTTEN_PER_LOOKUP: usize = 64;
 
 /// The time between two attempts to read the sessions that could not be read.
 const RETRY_INTERVAL: Duration = Duration::from_secs(600);
+
+/// The minimum time between two lookups of these sessions while the index changes. A lookup reads the entries of all
+/// sessions in the index.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Describes a session that must be read again as if commits had touched all of it; `None` for an entry that is no
 /// session of a ledger.

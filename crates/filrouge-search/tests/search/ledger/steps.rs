@@ -329,16 +329,26 @@ fn a_session_that_can_be_read_again_is_found_after_a_start() {
         }
         drop(world);
         crate::tampered::python(&path, flip);
-        let world = start();
-        world.catch_up();
-        assert_eq!(world.feed.counts().unreadable, 1);
-        assert!(!world.index_contains("quince"));
-        drop(world);
+        let search = |world: &LedgerWorld| {
+            let searcher = index_searcher(world, &operator(), empty_library());
+            let found = searcher.search(&query("quince"), &|| false).unwrap();
+            (found.total_sessions, found.exact)
+        };
+        // The second one finds the session marked as unreadable in the index.
+        for _ in 0..2 {
+            let world = start();
+            world.catch_up();
+            assert_eq!(world.feed.counts().unreadable, 1);
+            assert!(!world.index_contains("quince"));
+            assert_eq!(world.indexed_session("b").unwrap().shard, before.shard);
+            assert_eq!(search(&world), (0, false));
+        }
         crate::tampered::python(&path, flip);
         let world = start();
         world.catch_up();
         assert!(world.index_contains("quince"), "{cleared}");
         assert_eq!(world.indexed_session("b").unwrap().shard, before.shard);
+        assert_eq!(search(&world), (1, true));
     }
 }
 

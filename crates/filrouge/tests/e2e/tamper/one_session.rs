@@ -43,8 +43,7 @@ fn assert_named(done: &CommandOutput) {
 }
 
 /// Searches as an operator, as the owner of the damaged session, and as somebody else.
-fn check_server(server: &Server, keys: [&str; 2]) {
-    let [admin, service] = keys;
+fn check_searches(server: &Server, [admin, service]: [&str; 2]) {
     let admin = Caller::with_credentials(server, admin);
     assert_incomplete(&search(&admin), "total_sessions", 2);
     let user = |name| Caller::with_credentials(server, service).for_identity(name);
@@ -56,12 +55,25 @@ fn check_server(server: &Server, keys: [&str; 2]) {
         "{others}"
     );
     assert!(!others.to_string().contains("hers"), "{others}");
+}
+
+/// Searches, and reads statistics and lineages of the others' relatives.
+fn check_server(server: &Server, keys: [&str; 2]) {
+    check_searches(server, keys);
+    let [admin, service] = keys;
+    let admin = Caller::with_credentials(server, admin);
+    let user = |name| Caller::with_credentials(server, service).for_identity(name);
     for route in ["stats", "lineage"] {
         let result = admin.get(&format!("/parent/{route}")).is(200);
         assert_eq!(result["findings"][0]["session_id"], "hers", "{result}");
         let result = user("bob").get(&format!("/his/{route}")).is(200);
         assert!(result.get("findings").is_none(), "{result}");
     }
+}
+
+fn check_search_command(world: &World) {
+    let found = world.json(&["search", "lantern", "--source", "ledger"]);
+    assert_incomplete(&found, "total_sessions", 2);
 }
 
 fn check_commands(world: &World) {
@@ -73,8 +85,7 @@ fn check_commands(world: &World) {
     for command in ["stats", "lineage"] {
         assert_named(&world.run(&[command, "parent"]));
     }
-    let found = world.json(&["search", "lantern", "--source", "ledger"]);
-    assert_incomplete(&found, "total_sessions", 2);
+    check_search_command(world);
 }
 
 fn check_mcp(world: &World) {
@@ -92,6 +103,36 @@ fn check_mcp(world: &World) {
     assert!(refused.contains("session_unreadable"), "{refused}");
 }
 
+fn keys(world: &World) -> [String; 2] {
+    ["admin", "service"].map(|role| key(world, &["--role", role]))
+}
+
+/// Records two sessions of Ann and one of Bob, and waits until the index has them.
+fn record(server: &Server, [admin, service]: [&str; 2]) {
+    let user = |name| Caller::with_credentials(server, service).for_identity(name);
+    for (owner, session, parent) in [
+        ("ann", "parent", None),
+        ("ann", "hers", Some("parent")),
+        ("bob", "his", None),
+    ] {
+        let created = json!({ "session_id": session, "parent_session_id": parent });
+        user(owner).post("", &created).is(201);
+        let turn =
+            json!({ "request_id": "r", "question_neutral": "a lantern", "answer_neutral": "lit" });
+        user(owner)
+            .post(&format!("/{session}/turns"), &turn)
+            .is(201);
+    }
+    wait_for_index(&Caller::with_credentials(server, admin), 3);
+}
+
+fn wait_for_index(admin: &Caller, sessions: u64) {
+    within_five_seconds("the index answers", || {
+        let found = search(admin);
+        found["as_of"].is_string() && found["total_sessions"] == sessions
+    });
+}
+
 #[test]
 fn healthy_sessions_are_served_while_one_is_damaged() {
     for (store, schema) in ["", "filrouge."].into_iter().enumerate() {
@@ -100,27 +141,10 @@ fn healthy_sessions_are_served_while_one_is_damaged() {
                 0 => World::on_sqlite(),
                 _ => World::on_postgres(),
             };
-            let admin_key = key(&world, &["--role", "admin"]);
-            let service_key = key(&world, &["--role", "service"]);
+            let [admin_key, service_key] = keys(&world);
             let server = world.serve();
-            let user = |name| Caller::with_credentials(&server, &service_key).for_identity(name);
-            for (owner, session, parent) in [
-                ("ann", "parent", None),
-                ("ann", "hers", Some("parent")),
-                ("bob", "his", None),
-            ] {
-                let created = json!({ "session_id": session, "parent_session_id": parent });
-                user(owner).post("", &created).is(201);
-                let turn = json!({ "request_id": "r", "question_neutral": "a lantern", "answer_neutral": "lit" });
-                user(owner)
-                    .post(&format!("/{session}/turns"), &turn)
-                    .is(201);
-            }
+            record(&server, [&admin_key, &service_key]);
             let admin = Caller::with_credentials(&server, &admin_key);
-            within_five_seconds("the index answers", || {
-                let found = search(&admin);
-                found["as_of"].is_string() && found["total_sessions"] == 3
-            });
             change_rows(&world, schema, damage[store]);
             assert_incomplete(&search(&admin), "total_sessions", 2);
             server.stop();
@@ -129,6 +153,59 @@ fn healthy_sessions_are_served_while_one_is_damaged() {
             server.stop();
             check_commands(&world);
             check_mcp(&world);
+        }
+    }
+}
+
+/// Changes rows of the search index, as somebody with access to it.
+fn change_index(world: &World, schema: &str, sql: &str) {
+    match schema {
+        "" => {
+            let file = world.path("data/filrouge/filrouge.db.index");
+            let index = rusqlite::Connection::open(file).unwrap();
+            index.execute_batch(sql).unwrap();
+        }
+        _ => drop(world.database().sql(sql)),
+    }
+}
+
+#[test]
+fn a_damaged_session_without_documents_in_the_index_is_named() {
+    for (world, schema, records, [documents, sessions, no]) in [
+        (
+            World::on_sqlite(),
+            "",
+            "record_key",
+            ["document", "session", "id"],
+        ),
+        (
+            World::on_postgres(),
+            "filrouge.",
+            "record",
+            ["filrouge.search_document", "filrouge.search_session", "no"],
+        ),
+    ] {
+        let [admin_key, service_key] = keys(&world);
+        let server = world.serve();
+        record(&server, [&admin_key, &service_key]);
+        server.stop();
+        let items = format!(
+            "DELETE FROM {{}}{records} WHERE session_pk = (SELECT pk FROM {{}}session WHERE session_id = 'hers')"
+        );
+        change_rows(&world, schema, &items);
+        // First its documents are removed, then the entry that says that it could not be read. After each, the server
+        // is also started without a further attack.
+        let entry = format!("DELETE FROM {sessions} WHERE key = 'hers'");
+        let documents = format!(
+            "DELETE FROM {documents} WHERE session = (SELECT {no} FROM {sessions} WHERE key = 'hers')"
+        );
+        for attack in [&*documents, "", &*entry, ""] {
+            change_index(&world, schema, attack);
+            let server = world.serve();
+            wait_for_index(&Caller::with_credentials(&server, &admin_key), 2);
+            check_searches(&server, [&admin_key, &service_key]);
+            server.stop();
+            check_search_command(&world);
         }
     }
 }
