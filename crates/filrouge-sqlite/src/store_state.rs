@@ -3,8 +3,8 @@
 //! SQLite reports to each connection whether another connection has changed the file (`data_version`). The store
 //! state has one connection only for this. The writer announces this process's own commits to the store state, so every
 //! other change is foreign. If a foreign change has a matching row in the commit log, another process of filrouge made
-//! it. If not, another program did: the store state then compares all sessions with the log, and the sessions that
-//! disagree become suspects, whose reads and writes are refused.
+//! it. If not, another program did: the store state then compares all sessions with the log. Reads and writes of the
+//! sessions that disagree are refused until a later comparison finds them repaired.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -17,6 +17,7 @@ mod drafts;
 mod events_and_notes;
 mod flips;
 mod redaction;
+mod repair;
 mod rollback;
 
 /// The session that is tampered with.

@@ -77,6 +77,18 @@ impl Suspects {
         merged
     }
 
+    /// Returns these suspects without the sessions and notes of `others`.
+    pub(super) fn without(&self, others: &Self) -> Self {
+        let mut rest = self.clone();
+        rest.sessions
+            .retain(|pk, _| !others.sessions.contains_key(pk));
+        rest.by_name
+            .retain(|_, pk| !others.sessions.contains_key(pk));
+        rest.notes
+            .retain(|name, _| !others.notes.contains_key(name));
+        rest
+    }
+
     /// The session id, if known, and the description of each suspect. If the name of any session is known, sessions
     /// without a known name are left out.
     pub(super) fn findings(&self) -> Vec<(Option<String>, String)> {

@@ -76,14 +76,29 @@ impl VerifiedLog {
         suspects.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds suspects. A suspect is never removed.
+    /// Adds suspects. Sessions and notes stay suspect until [`Self::compare`] finds them in their newest state; the
+    /// entire store stays suspect as long as the process runs.
     pub fn add_suspects(&self, added: Suspects) {
-        if !added.is_empty() {
-            tracing::error!(suspects = %added, "the store was changed outside filrouge");
-            let suspects = self.suspects.write();
-            let mut suspects = suspects.unwrap_or_else(PoisonError::into_inner);
-            *suspects = Arc::new(suspects.merged_with(added));
+        self.replace_suspects(&Suspects::default(), added);
+    }
+
+    /// Replaces the suspect sessions and notes of `earlier` by `found`, and keeps those that were added since.
+    fn replace_suspects(&self, earlier: &Suspects, found: Suspects) {
+        if earlier.is_empty() && found.is_empty() {
+            return;
         }
+        if !found.is_empty() {
+            tracing::error!(suspects = %found, "the store was changed outside filrouge");
+        }
+        let repaired = earlier.without(&found);
+        let (sessions, notes) = (repaired.sessions.len(), repaired.notes.len());
+        if sessions + notes > 0 {
+            let text = "sessions or notes that were changed outside filrouge are in their newest state again";
+            tracing::warn!(sessions, notes, "{text}");
+        }
+        let suspects = self.suspects.write();
+        let mut suspects = suspects.unwrap_or_else(PoisonError::into_inner);
+        *suspects = Arc::new(suspects.without(earlier).merged_with(found));
     }
 
     /// The newest state of all heads and notes, with which the writer compares rows.
@@ -224,13 +239,21 @@ impl VerifiedLog {
         Ok(())
     }
 
-    /// Compares all sessions with the commit log, and adds those that differ to the suspects.
+    /// Compares all sessions and notes with the commit log. Those that differ become suspects. Those that were suspects
+    /// before, and are in their newest state again, no longer are: a comparison checks all that made them suspects.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub fn compare<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
-        if self.check == MacCheck::Keyed {
-            self.add_suspects(self.known_heads.compare(view, &self.keyring)?);
+        if self.check != MacCheck::Keyed {
+            return Ok(());
+        }
+        let earlier = self.suspects();
+        let found = self.known_heads.compare(view, &self.keyring)?;
+        match found.store.is_some() {
+            // Nothing is known about single sessions.
+            true => self.add_suspects(found),
+            false => self.replace_suspects(&earlier, found),
         }
         Ok(())
     }

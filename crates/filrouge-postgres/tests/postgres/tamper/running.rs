@@ -127,3 +127,62 @@ fn a_session_restored_to_an_older_state_is_refused_at_once() {
         f.ledger.close().await;
     });
 }
+
+/// Commits, so that all sessions are compared again, until `reached` is true.
+async fn commit_until(f: &Fixture, what: &str, mut reached: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !reached().await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        commit(f).await;
+    }
+}
+
+async fn commit(f: &Fixture) {
+    let new = format!("new-{}", f.ledger.position().commit_count());
+    f.create(&anyone(), &new).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+#[test]
+fn a_repaired_session_is_served_again() {
+    block_on(async {
+        let database = world();
+        let f = fixture_at(&database.url(), keyring());
+        let client = raw(&database.url()).await;
+        let run = async |sql: &str| {
+            let pk = "(SELECT pk FROM old.session WHERE tenant_id = 't' AND session_id = 'victim')";
+            let sql = format!("BEGIN; {sql}; COMMIT").replace("$pk", pk);
+            client.batch_execute(&sql).await.unwrap();
+        };
+        let put_head = |table: &str| {
+            format!(
+                "DELETE FROM filrouge.head WHERE pk = $pk;
+                 INSERT INTO filrouge.head SELECT * FROM {table} WHERE pk = $pk"
+            )
+        };
+        run("CREATE TABLE old.newest_head AS SELECT * FROM filrouge.head WHERE pk = $pk").await;
+        for damage in [
+            "UPDATE filrouge.head SET data = '\\xff'::bytea || substr(data, 2) WHERE pk = $pk",
+            "DELETE FROM filrouge.head WHERE pk = $pk",
+        ] {
+            run(damage).await;
+            let is_reported = async || f.ledger.health().integrity.is_some();
+            commit_until(&f, "no change is reported", is_reported).await;
+            assert_eq!(refused_operations(&f, VICTIM, damage).await, "sit1an");
+            run(&put_head("old.head")).await;
+            // Sessions are compared about once a second.
+            for _ in 0..30 {
+                let read = f.ledger.session(&anyone(), &sid(VICTIM)).await;
+                assert_eq!(read.unwrap_err().code, ErrorCode::IntegrityError);
+                commit(&f).await;
+            }
+            run(&put_head("old.newest_head")).await;
+            let is_served = async || f.ledger.session(&anyone(), &sid(VICTIM)).await.is_ok();
+            commit_until(&f, "the session stays refused", is_served).await;
+            assert_eq!(f.ledger.health().integrity, None);
+        }
+        assert_eq!(refused_operations(&f, VICTIM, "repaired").await, "");
+        f.assert_intact().await;
+        f.ledger.close().await;
+    });
+}

@@ -30,7 +30,7 @@ async fn flip(
         changed[at] ^= 1 << (at % 8);
         conn.execute(&write, rusqlite::params![changed, rowid])
             .unwrap();
-        // A new ledger is opened each time: a running one never clears its suspects.
+        // A new ledger is opened each time: a running one may know a session as damaged by an earlier byte.
         let g = super::fixture_at(&world.path(), super::keyring());
         let report = g.ledger.verify(None).await.unwrap();
         if report.verdict() == Verdict::Intact {
