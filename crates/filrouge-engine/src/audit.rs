@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use filrouge_store::ledger::Position;
 use filrouge_store::verify::Finding;
-use filrouge_types::{Clock, Failure, IdentityId, SessionId, Timestamp};
+use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Audit;

@@ -209,7 +209,7 @@ impl Shared {
                 suspects: &suspects,
                 heads: self.store_state.log.head_check(),
             });
-            self.store_state.log.add_found_suspects();
+            self.store_state.add_found_suspects();
             Ok(())
         });
         if reader.is_autocommit() {

@@ -48,7 +48,8 @@ struct ChangeWatch {
     compared_at: i64,
     /// The current minimum time between two comparisons, in microseconds.
     compare_every: i64,
-    /// Whether, since the last comparison, other processes have committed changes with matching commit log rows.
+    /// Whether, since the last comparison, other processes have committed changes with matching commit log rows, or a
+    /// read has found a suspect.
     comparison_due: bool,
 }
 
@@ -124,6 +125,14 @@ impl StoreState {
             }
         }
         self.committing.store(false, Ordering::SeqCst);
+    }
+
+    /// Adds to the suspects what a read has found. Its snapshot may be older than a repair that was already noticed, so
+    /// all sessions are compared once more.
+    pub(crate) fn add_found_suspects(&self) {
+        if self.log.add_found_suspects() {
+            lock(&self.watch).comparison_due = true;
+        }
     }
 
     /// Checks for changes of the file that this process did not make. The caller must begin its snapshot before this

@@ -115,9 +115,13 @@ impl VerifiedLog {
         }
     }
 
-    /// Adds to the suspects what reads and writes found when they compared rows with [`Self::known_heads`].
-    pub fn add_found_suspects(&self) {
-        self.add_suspects(self.known_heads.take_suspects());
+    /// Adds to the suspects what reads and writes found when they compared rows with [`Self::known_heads`]. Returns
+    /// whether they found anything.
+    pub fn add_found_suspects(&self) -> bool {
+        let found = self.known_heads.take_suspects();
+        let has_found = !found.is_empty();
+        self.add_suspects(found);
+        has_found
     }
 
     /// The store's lanes.
