@@ -1,5 +1,8 @@
 //! Searches, lists, statistics and lineages of healthy sessions continue while one session is damaged, and say so.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::change_rows;
@@ -207,5 +210,44 @@ fn a_damaged_session_without_documents_in_the_index_is_named() {
             server.stop();
             check_search_command(&world);
         }
+    }
+}
+
+/// Creates sessions, so that all sessions are compared, until `/readyz` reports a change of the store, or none.
+fn create_until(server: &Server, is_reported: bool) {
+    let (client, begun) = (server.client(), Instant::now());
+    while client.get_body("/readyz")["integrity"].is_string() != is_reported {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{is_reported}");
+        client.post("", &json!({})).wrote(201);
+        sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_repaired_session_is_served_without_a_restart() {
+    for (world, schema) in [
+        (World::on_sqlite(), ""),
+        (World::on_postgres(), "filrouge."),
+    ] {
+        let server = world.serve();
+        let client = server.client();
+        let session = json!({ "session_id": "hers", "title": "genuine" });
+        client.post("", &session).wrote(201);
+        let set_title = |title: &str| {
+            let sql = format!("UPDATE {{}}session SET title = '{title}' WHERE session_id = 'hers'");
+            change_rows(&world, schema, &sql);
+        };
+        set_title("forged");
+        create_until(&server, true);
+        client.get("/hers").fails(500, "integrity_error");
+        set_title("also forged");
+        create_until(&server, true);
+        client.get("/hers").fails(500, "integrity_error");
+        set_title("genuine");
+        create_until(&server, false);
+        assert_eq!(client.get_body("/hers")["title"], "genuine");
+        assert!(client.get_body("").get("findings").is_none());
+        server.stop();
+        world.verify();
     }
 }
