@@ -58,7 +58,7 @@ pub enum Speaker {
     System,
 }
 
-/// A message of filrouge itself about the end of a turn.
+/// A message of filrouge itself about a turn without a final answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// The turn was interrupted, because its recorder stopped before the turn ended.
@@ -69,6 +69,8 @@ pub enum Mark {
     Failed,
     /// The turn is open and has no answer yet, although later turns follow.
     Unanswered,
+    /// The turn has its answer, but the answer was redacted.
+    Redacted,
 }
 
 impl Mark {
@@ -80,6 +82,7 @@ impl Mark {
             Self::Cancelled => "[The user cancelled this answer before it was complete.]",
             Self::Failed => "[This answer failed before it was complete.]",
             Self::Unanswered => "[There is no answer to this yet.]",
+            Self::Redacted => "[This answer was redacted.]",
         }
     }
 }

@@ -77,14 +77,19 @@ pub(super) fn shape(
         }
     }
     let (mut blocks, mut dispositions) = shaper.into_blocks(unanswered);
+    let is_system =
+        |b: &Block| matches!(b, Block::Message(message) if message.speaker == Speaker::System);
+    let has_words = !blocks.iter().all(is_system);
     if let Some(mark) = mark {
-        let is_system =
-            |b: &Block| matches!(b, Block::Message(message) if message.speaker == Speaker::System);
-        if !blocks.iter().all(is_system) {
+        if has_words {
             blocks.push(Block::Message(Message::mark(mark, ending)));
         } else if let Some(disposition) = dispositions.iter_mut().find(|f| Some(f.seq) == ending) {
             (disposition.pieces, disposition.reason) = (0, Some("nothing_to_end"));
         }
+    } else if has_words && let Some(answer) = redacted_answer(row.status, &items, &dispositions) {
+        let after = blocks.iter().position(|b| first_seq(b) > Some(answer));
+        let mark = Block::Message(Message::mark(Mark::Redacted, None));
+        blocks.insert(after.unwrap_or(blocks.len()), mark);
     }
     let mut shaped = ShapedTurn::empty(row, dispositions);
     shaped.turn.blocks = blocks;
@@ -102,6 +107,32 @@ fn ending_of(status: TurnStatus, items: &[Item]) -> Option<(Mark, Option<u64>)> 
     };
     let last = items.iter().rfind(|i| i.body.channel == channel);
     Some((mark, last.filter(|i| !i.redacted).map(|i| i.seq)))
+}
+
+/// The seq of a finalized turn's answer that was redacted; `None` if an answer is shown, or none was redacted.
+fn redacted_answer(
+    status: TurnStatus,
+    items: &[Item],
+    dispositions: &[Disposition],
+) -> Option<u64> {
+    let is_shown = |item: &Item| {
+        dispositions
+            .iter()
+            .any(|d| d.seq == item.seq && d.pieces > 0)
+    };
+    let mut answers = items.iter().filter(|i| i.body.channel == Channel::Final);
+    if status != TurnStatus::Finalized || answers.clone().any(is_shown) {
+        return None;
+    }
+    answers.rfind(|i| i.redacted).map(|i| i.seq)
+}
+
+/// The seq of a block's first item; `None` for a mark that no item records.
+fn first_seq(block: &Block) -> Option<u64> {
+    match block {
+        Block::Message(message) => message.seq,
+        Block::Calls(calls) => calls.calls.first().map(|call| call.seq),
+    }
 }
 
 /// The speaker of an item. The error is the reason why items of this channel are left out.

@@ -121,6 +121,7 @@ fn every_mark_is_documented() {
         Mark::Cancelled,
         Mark::Failed,
         Mark::Unanswered,
+        Mark::Redacted,
     ] {
         assert!(document.contains(&format!("| `{}` |", mark.text())));
     }

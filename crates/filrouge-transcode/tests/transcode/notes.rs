@@ -2,7 +2,7 @@
 
 use filrouge_engine::restore::Mark;
 use filrouge_transcode::Format;
-use filrouge_types::{ItemBody, Role};
+use filrouge_types::{Channel, ItemBody, Role};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
@@ -33,6 +33,7 @@ proptest! {
     #[test]
     fn texts_at_every_position_of_an_answered_turn_are_kept_in_order(
         kinds in prop::collection::vec(0..4_usize, 9),
+        is_redacted: bool,
     ) {
         let answer = text_item(Role::Assistant, "final", "answer");
         let steps = [
@@ -48,8 +49,15 @@ proptest! {
             test.append("a", item.into_iter().chain([step]).collect());
         }
         test.append("a", vec![note("the last note")]);
-        texts.extend(["answer".to_owned(), "the last note".to_owned()]);
         test.try_finalize("a", None, None).unwrap();
+        let shown_answer = if is_redacted {
+            let answer = test.items().into_iter().find(|i| i.body.channel == Channel::Final);
+            test.try_redact(&[answer.unwrap().seq]).unwrap();
+            Mark::Redacted.text()
+        } else {
+            "answer"
+        };
+        texts.extend([shown_answer.to_owned(), "the last note".to_owned()]);
         for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
             let context = test.context(format, query(format));
             let messages = assert_accepted(format, &context).to_string();

@@ -146,6 +146,7 @@ fn content() -> impl Strategy<Value = Content> {
         Mark::Cancelled,
         Mark::Failed,
         Mark::Unanswered,
+        Mark::Redacted,
     ];
     prop_oneof![
         8 => json_text().prop_map(Content::Text),

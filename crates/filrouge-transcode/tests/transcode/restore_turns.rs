@@ -111,7 +111,8 @@ fn redacted_items_are_left_out_one_by_one() {
         (4, "bookkeeping"),
         (5, "bookkeeping"),
     ];
-    assert_restored(&test, complete(), &["user: q1"], &dropped, &[]);
+    let lines = ["user: q1", "assistant: <Redacted>"];
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
     let dropped = [
         (1, "no_text"),
         (2, "redacted"),
@@ -120,6 +121,28 @@ fn redacted_items_are_left_out_one_by_one() {
         (5, "bookkeeping"),
     ];
     assert_restored(&test, pairs(), &[], &dropped, &[]);
+}
+
+#[test]
+fn a_redacted_answer_is_marked_at_its_place_unless_another_answer_is_shown() {
+    let test = TestSession::new();
+    test.start("a", "q1");
+    test.try_finalize("a", Some("neutral"), Some("translated"))
+        .unwrap();
+    test.append("a", vec![note("late")]);
+    test.try_redact(&[3]).unwrap();
+    let dropped = [(3, "redacted"), (5, "bookkeeping")];
+    let lines = ["user: q1", "assistant: neutral", "system: late"];
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
+    test.try_redact(&[2]).unwrap();
+    let redacted = [(2, "redacted"), (3, "redacted")];
+    let dropped = [&redacted[..], &[(5, "bookkeeping"), (6, "bookkeeping")]].concat();
+    let lines = ["user: q1", "assistant: <Redacted>", "system: late"];
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
+    // Without a question, there is nothing that the answer would belong to.
+    test.try_redact(&[1]).unwrap();
+    let dropped = [&[(1, "redacted")][..], &dropped[..], &[(7, "bookkeeping")]].concat();
+    assert_restored(&test, complete(), &["system: late"], &dropped, &[]);
 }
 
 #[test]

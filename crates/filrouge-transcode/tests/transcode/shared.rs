@@ -84,6 +84,7 @@ fn marks_are_assistant_text() {
         Mark::Cancelled,
         Mark::Failed,
         Mark::Unanswered,
+        Mark::Redacted,
     ] {
         let mut marked = new_message(Speaker::Assistant, vec![Content::Mark(mark)]);
         marked.seq = None;
