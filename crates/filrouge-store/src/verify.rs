@@ -113,11 +113,10 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         self.verify_drafts(session)?;
         self.verify_checkpoints(session, report)?;
         self.verify_events(session, report)?;
-        if self.view.agents(session.pk)? != rebuilt.agents {
-            let detail = "the agents by which lists find the session are not those of its items";
-            return Err(session.integrity_failure(None, detail));
+        match rebuilt.derived_error(&self.view.agents(session.pk)?, &session.head) {
+            Some(detail) => Err(session.integrity_failure(None, detail)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Checks, in an adopted session, that each turn can be found by its request id: through a stored request key, or

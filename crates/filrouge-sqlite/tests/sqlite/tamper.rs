@@ -19,6 +19,7 @@ mod flips;
 mod redaction;
 mod repair;
 mod rollback;
+mod summaries;
 
 /// The session that is tampered with.
 const VICTIM: &str = "victim";

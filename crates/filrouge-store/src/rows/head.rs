@@ -168,6 +168,12 @@ impl HeadRow {
         self.summaries.push(seq);
     }
 
+    /// Whether the head names the newest of a session's summaries, whose ascending seqs these are.
+    pub(crate) fn names_newest_of(&self, summaries: &[u64]) -> bool {
+        let newest = summaries.len().saturating_sub(SUMMARIES_MAX);
+        summaries[newest..] == self.summaries
+    }
+
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         let has_summaries = !self.summaries.is_empty();

@@ -6,7 +6,7 @@ use filrouge_types::{Channel, Failure, TurnId, TurnStatus};
 
 use crate::read::{VerifiedSession, all_redacted_seqs, redacted_seqs};
 use crate::record::{Event, RecordFaultKind, Seqs};
-use crate::rows::TurnRow;
+use crate::rows::{HeadRow, TurnRow};
 use crate::rules::final_slot;
 
 /// The turns and redactions that a session's items describe.
@@ -19,6 +19,8 @@ pub(crate) struct RebuiltSession {
     pub(crate) keys: u64,
     /// The agents that the items name.
     pub(crate) agents: BTreeSet<Box<str>>,
+    /// The seqs of the summaries, ascending.
+    pub(crate) summaries: Vec<u64>,
     /// The seqs of items without content, each with the seq of the redaction that it points to.
     pub(crate) contentless: BTreeMap<u64, u64>,
     /// The seqs that redactions name, each with the seq of the first redaction that names it.
@@ -56,6 +58,9 @@ impl RebuiltSession {
         events: &[Event],
     ) -> Result<(), Failure> {
         self.agents.extend(item.body.agent.clone());
+        if item.body.channel == Channel::Summary {
+            self.summaries.push(item.seq);
+        }
         if let Some(seqs) = redacted_seqs(events) {
             self.apply_redaction(session, item, seqs)?;
         }
@@ -188,6 +193,20 @@ impl RebuiltSession {
             self.covered.insert(seq, end);
             seq = end + 1;
         }
+    }
+
+    /// What is wrong if the agents by which lists find the session, or the summaries that its head names, are not those
+    /// of the items.
+    pub(crate) fn derived_error(
+        &self,
+        agents: &BTreeSet<Box<str>>,
+        head: &HeadRow,
+    ) -> Option<&'static str> {
+        if *agents != self.agents {
+            return Some("the agents by which lists find the session are not those of its items");
+        }
+        let differs = !head.names_newest_of(&self.summaries);
+        differs.then_some("the summaries that the head names are not the newest of its items")
     }
 
     /// The rows of all turns, without MACs.
