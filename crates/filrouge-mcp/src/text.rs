@@ -132,7 +132,13 @@ pub(crate) fn write_row(out: &mut String, row: &Row) {
         let _ = write!(out, " · agents {}", name_list(&row.agents));
     }
     let labels = [
-        ("agent", row.agent.as_ref().filter(|_| !has_several)),
+        (
+            "agent",
+            row.agent
+                .as_ref()
+                .or(row.agents.first())
+                .filter(|_| !has_several),
+        ),
         ("project", row.project_name.as_ref()),
         ("started by", row.parent_id.as_ref()),
     ];

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, RECORDS_BYTES,
-    SessionOrder, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
+    AgentsOf, CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow,
+    RECORDS_BYTES, SessionOrder, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
@@ -217,6 +217,7 @@ impl View for Rows<'_> {
         idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)> => turn::idle;
         records(pk: SessionPk, seq: u64, limit: usize) -> Vec<RecordRow> => record::page;
         agents(pk: SessionPk) -> BTreeSet<Box<str>> => session::agents;
+        agents_of(pks: &[SessionPk]) -> AgentsOf => session::agents_of;
         log(lane: Lane, after: u64, limit: usize) -> Vec<LogRow> => log::page;
         logs(after: &[(Lane, u64)], limit: usize) -> Vec<Vec<LogRow>> => log::pages;
         newest_log(lane: Lane) -> Option<LogRow> => log::newest;

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, SessionOrder,
-    SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
+    AgentsOf, CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow,
+    SessionOrder, SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_store::write_queue::GroupTx;
 use filrouge_store::{Lane, Lanes};
@@ -95,6 +95,7 @@ impl View for Stage<'_> {
         idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)>;
         item_key_count(pk: SessionPk) -> u64;
         agents(pk: SessionPk) -> BTreeSet<Box<str>>;
+        agents_of(pks: &[SessionPk]) -> AgentsOf;
         log(lane: Lane, after: u64, limit: usize) -> Vec<LogRow>;
         logs(after: &[(Lane, u64)], limit: usize) -> Vec<Vec<LogRow>>;
         for_each_session(visit: &mut dyn FnMut(SessionPk, Option<StoredSession>)) -> ();

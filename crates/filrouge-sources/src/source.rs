@@ -56,6 +56,8 @@ pub struct Header {
     pub title_is_derived: bool,
     /// The agent of its first message.
     pub agent: Option<Box<str>>,
+    /// All agents that took part, where the source knows them without reading the messages.
+    pub agents: Vec<Box<str>>,
     /// The version of the program that wrote it.
     pub version: Option<Box<str>>,
     /// The time of its creation.

@@ -9,8 +9,9 @@ use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::read::ALL_PLACES;
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, RECORDS_BYTES,
-    SessionOrder, SessionPk, StartedTurn, StoredSession, TurnRow, View, item_key, request_key,
+    AgentsOf, CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow,
+    RECORDS_BYTES, SessionOrder, SessionPk, StartedTurn, StoredSession, TurnRow, View, item_key,
+    request_key,
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
@@ -390,6 +391,10 @@ impl View for Rows<'_> {
         let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1";
         let agents = self.query_all(sql, [sql_int(pk)], |row| row.get(0))?;
         Ok(agents.into_iter().collect())
+    }
+
+    fn agents_of(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+        session::agents_of(self, pks)
     }
 
     fn log(&self, _: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {

@@ -19,7 +19,7 @@ mod session;
 mod shared;
 
 pub use close::{Close, Ending};
-pub use filter::{SessionFilter, SessionSort};
+pub use filter::{SessionFilter, SessionSort, matches_pattern};
 pub use lease::{Acquire, FencingToken, LeaseCommand, LeaseRequest, PutCheckpoint};
 pub use outcome::{Outcome, WrittenRange};
 pub use scope::{Scope, SlotCaller, Viewer};

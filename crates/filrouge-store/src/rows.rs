@@ -1,6 +1,6 @@
 //! The rows of a ledger, and the two traits that a backend implements over them (docs/format.md).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use filrouge_types::{
@@ -165,6 +165,7 @@ impl SessionRow {
             metadata: self.metadata,
             created_at: self.created_at,
             updated_at: head.updated_at,
+            agents: Vec::new(),
             version: fingerprint(&[b"session version", &head.session]),
             title_is_derived,
         }
@@ -225,6 +226,9 @@ impl StoredSession {
         (at, self.pk)
     }
 }
+
+/// The agents of sessions, by the sessions' numbers. A session without agents may be absent.
+pub type AgentsOf = BTreeMap<SessionPk, BTreeSet<Box<str>>>;
 
 /// The position of an event among the events of all sessions: the event's time, its session's number, and the event's
 /// number in the session.
@@ -316,6 +320,12 @@ pub trait View {
     fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// The agents by which a session is found.
     fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure>;
+    /// The agents by which each of these sessions is found, with at most one query per lane. Malformed names are left
+    /// out.
+    fn agents_of(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+        let agents = pks.iter().map(|pk| Ok((*pk, self.agents(*pk)?)));
+        agents.collect()
+    }
     /// Rows of a lane's commit log numbered above `after`, ascending, at most `limit`.
     fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// As [`Self::log`], for several lanes at once, each with its own `after`.

@@ -44,6 +44,7 @@ impl Conversation {
             metadata: RawJson::parse("{}").unwrap(),
             created_at: time_after(0),
             updated_at: time_after(900),
+            agents: Vec::new(),
             version: [0; 16],
         };
         Self(Recorded {

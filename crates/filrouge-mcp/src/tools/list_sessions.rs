@@ -24,7 +24,7 @@ pub(super) struct ListArguments {
     project_id: Option<String>,
     /// The maximum number of sessions; 50 by default, at most 500.
     limit: Option<Count>,
-    /// Only sessions of this agent.
+    /// Only sessions of this agent; * is any text.
     agent: Option<String>,
     /// Only sessions that this session started.
     #[serde(rename = "parentID")]

@@ -61,6 +61,7 @@ fn header(mark: &str, number: i64, parent: Option<&str>) -> Arc<Header> {
         title: Some(format!("{mark} session {number}").into()),
         title_is_derived: false,
         agent: Some("build".into()),
+        agents: Vec::new(),
         version: None,
         created: START + (number - 1) * DAY,
         updated: START + (number - 1) * DAY + 5_000,

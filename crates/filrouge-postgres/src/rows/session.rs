@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Viewer};
 use filrouge_store::rows::{
-    HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, collect_until_full,
+    AgentsOf, HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, collect_until_full,
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
@@ -314,7 +314,11 @@ pub(super) fn list(
     let tenant = scope.tenant.as_str();
     let viewer = scope.viewer.identity().map(IdentityId::as_str);
     let token = scope.token.map(|t| t.0.to_vec());
-    let agent = filter.agent.as_deref().map(str::as_bytes);
+    let agent = filter.agent.as_deref();
+    let is_pattern = |agent: &&str| agent.contains('*');
+    let pattern = agent.filter(is_pattern).map(like_pattern);
+    let pattern = pattern.as_deref().map(str::as_bytes);
+    let agent = agent.filter(|agent| !is_pattern(agent)).map(str::as_bytes);
     let project = filter.project_id.as_ref().map(ProjectId::as_str);
     let team = filter.team_id.as_deref().map(str::as_bytes);
     let identity = filter.identity_id.as_ref().map(IdentityId::as_str);
@@ -351,6 +355,9 @@ pub(super) fn list(
     let agent_condition = "s.pk IN (SELECT session_pk FROM filrouge.session_agent
          WHERE lane = $1 AND sha256(agent) = sha256(?) AND agent = ?)";
     conditions.add_if(agent_condition, Type::BYTEA, &agent);
+    let pattern_condition =
+        "s.pk IN (SELECT session_pk FROM filrouge.session_agent WHERE lane = $1 AND agent LIKE ?)";
+    conditions.add_if(pattern_condition, Type::BYTEA, &pattern);
     conditions.add_if("s.parent_session_id = ?", Type::TEXT, &parent);
     conditions.add_if("s.identity_id = ?", Type::TEXT, &identity);
     conditions.add_if("s.project_id = ?", Type::TEXT, &project);
@@ -384,6 +391,12 @@ pub(super) fn list(
     page(rows, &found)
 }
 
+/// The pattern for LIKE in which each `*` is any text, and all other characters mean themselves.
+fn like_pattern(pattern: &str) -> String {
+    let escaped = pattern.replace('\\', "\\\\").replace('%', "\\%");
+    escaped.replace('_', "\\_").replace('*', "%")
+}
+
 /// Reads the agents by which a session is found.
 pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
     static SQL: Sql = Sql::new(
@@ -396,6 +409,27 @@ pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<BTreeSet<Box<str>
         Ok::<_, Failure>(Box::from(agent))
     });
     agents.collect()
+}
+
+/// Reads the agents of these sessions, without malformed names, in one round trip.
+pub(super) fn agents_of(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+    static SQL: Sql = Sql::new(
+        "SELECT session_pk, agent FROM filrouge.session_agent WHERE lane = $1 AND session_pk = ANY($2)",
+        &[Type::INT2, Type::INT8_ARRAY],
+    );
+    let pks = by_lane(rows.lanes, pks.iter().copied());
+    let executions: Vec<Vec<Param<'_>>> = pks
+        .iter()
+        .map(|(lane, pks)| vec![lane as Param<'_>, pks])
+        .collect();
+    let fetched = rows.wait(rows.session.query_each(&SQL, &executions))?;
+    let mut agents = AgentsOf::new();
+    for row in fetched.iter().flatten() {
+        let agent = std::str::from_utf8(bytes(row, 1)?).ok();
+        let of_session = agents.entry(read_u64(row, 0)?).or_default();
+        of_session.extend(agent.map(Box::from));
+    }
+    Ok(agents)
 }
 
 /// Reads the sessions at these positions, which are a time, the number and the lane, in their order.

@@ -69,7 +69,7 @@ pub(super) struct SessionsQuery {
     identity_id: Option<IdentityId>,
     /// Only sessions that this session started.
     parent_session_id: Option<SessionId>,
-    /// Only sessions with an item of this agent.
+    /// Only sessions with an item of this agent, or of one whose name matches a pattern such as `*desk*`.
     agent: Option<Box<str>>,
     /// Only sessions with this status.
     status: Option<SessionStatus>,

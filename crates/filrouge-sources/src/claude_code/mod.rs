@@ -206,6 +206,7 @@ fn session(named_file: NamedFile, agents: Arc<SessionAgents>) -> Session<Context
         title: head.title(),
         title_is_derived: false,
         agent: Some(agent.clone()),
+        agents: Vec::new(),
         version: head.version.clone(),
         created,
         updated: head.updated.unwrap_or(created).max(created),

@@ -149,6 +149,7 @@ fn session(
         title: thread.title.clone().or_else(|| head.prompt.clone()),
         title_is_derived: false,
         agent: Some(agent.clone()),
+        agents: Vec::new(),
         version: head.version.clone(),
         created,
         updated: head.updated.unwrap_or(created).max(created),

@@ -68,6 +68,7 @@ fn session(file: LogFile, context_fingerprint: u64) -> Session<()> {
         title: None,
         title_is_derived: false,
         agent: None,
+        agents: Vec::new(),
         version: None,
         created: 1,
         updated: 1,

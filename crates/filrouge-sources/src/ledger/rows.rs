@@ -27,6 +27,7 @@ pub fn header(session: &Session) -> Header {
         title: session.title.clone(),
         title_is_derived: session.title_is_derived,
         agent: origin.agent,
+        agents: session.agents.clone(),
         version: origin.version,
         created: session.created_at.as_millis(),
         updated: session.updated_at.as_millis(),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use filrouge_store::command::matches_pattern;
 use unicode_normalization::UnicodeNormalization;
 
 use super::list::{ListRequest, last_folder};
@@ -30,7 +31,7 @@ impl<'a> Filter<'a> {
         };
         is_wanted(&request.parent_id, header.parent_id.as_deref())
             && is_wanted(&request.source, Some(header.source))
-            && is_wanted(&request.agent, header.agent.as_deref())
+            && self.has_wanted_agent(header)
             && !(request.roots && header.parent_id.is_some())
             && request
                 .archived
@@ -38,6 +39,16 @@ impl<'a> Filter<'a> {
             && request.since.is_none_or(|since| header.updated >= since)
             && request.until.is_none_or(|until| header.updated < until)
             && self.project.as_ref().is_none_or(|p| p.contains(header))
+    }
+
+    /// Whether one of the agents that the header names is the requested one. Names are compared as they are shown, like
+    /// titles.
+    fn has_wanted_agent(&self, header: &Header) -> bool {
+        let Some(wanted) = &self.request.agent else {
+            return true;
+        };
+        let mut agents = header.agent.iter().chain(&header.agents);
+        agents.any(|agent| matches_pattern(&clean::display_text(agent, self.request.mask), wanted))
     }
 
     /// The sessions that pass the other filters and whose title contains `name`, or matches it as a pattern. If there are
@@ -61,25 +72,6 @@ impl<'a> Filter<'a> {
         let project = ProjectFilter::new(name.trim());
         entries.filter(|e| project.contains(&e.header)).collect()
     }
-}
-
-/// Whether the text is of the pattern's form, in which each `*` is any text.
-fn matches_pattern(text: &str, pattern: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let (first, last) = (pieces.next(), pieces.next_back());
-    let (Some(first), Some(last)) = (first, last) else {
-        return text == pattern;
-    };
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    for piece in pieces {
-        match rest.split_once(piece) {
-            Some((_, after)) => rest = after,
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
 }
 
 /// A project as a caller names it: by id, name, path, or the last folder of its path.

@@ -28,7 +28,8 @@ pub struct ListRequest {
     pub session_name: Option<String>,
     /// A project's id, name, or folder.
     pub project_id: Option<String>,
-    /// The agent's name.
+    /// The agent's name, or a pattern such as `*build*`. Of histories of other programs, only the agent of the first
+    /// message is compared.
     pub agent: Option<String>,
     /// Only sessions that the session with this id started.
     pub parent_id: Option<String>,
@@ -68,7 +69,7 @@ pub struct Row {
     pub updated: i64,
     /// The agent of its first message.
     pub agent: Option<String>,
-    /// All agents that wrote messages; only in lists, and only for histories of other programs.
+    /// All agents that wrote messages; only in lists.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
     /// The session that started it.
@@ -214,8 +215,9 @@ pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions> {
     let last = page.last().filter(|_| page.len() < remaining.len());
     let agents = agents_of(library, page);
     let row = |e: &&Entry| {
+        let listed = || e.header.agents.iter().map(ToString::to_string).collect();
         let row = Row {
-            agents: agents.get(&*e.header.id).cloned().unwrap_or_default(),
+            agents: agents.get(&*e.header.id).cloned().unwrap_or_else(listed),
             ..Row::from_header(&e.header)
         };
         row.masked(request.mask)

@@ -65,6 +65,7 @@ pub fn header(id: &str, at: i64) -> Header {
         title: Some(format!("Title of {id}").into()),
         title_is_derived: false,
         agent: None,
+        agents: Vec::new(),
         version: None,
         created: at,
         updated: at,

@@ -43,6 +43,7 @@ fn read_header(session: &SessionText) -> Result<Header> {
         title: text("title"),
         title_is_derived: false,
         agent: session.agent.clone(),
+        agents: Vec::new(),
         version: text("version"),
         created,
         updated: time.millis("updated").unwrap_or(created),

@@ -1,8 +1,10 @@
 //! The table `session`.
 
+use std::borrow::Cow;
+
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Viewer};
 use filrouge_store::rows::{
-    HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, View, collect_until_full,
+    AgentsOf, HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, View, collect_until_full,
 };
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
@@ -138,6 +140,9 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Viewer::EndUser(None) => "s.identity_id IS :viewer AND s.token IS :token",
     };
     let agent = match &filter.agent {
+        Some(agent) if agent.contains('*') => {
+            "s.pk IN (SELECT session_pk FROM session_agent WHERE agent GLOB :agent)"
+        }
         Some(_) => "s.pk IN (SELECT session_pk FROM session_agent WHERE agent = :agent)",
         None => ":agent IS NULL",
     };
@@ -188,6 +193,14 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
     )
 }
 
+/// An agent's name; if it has `*`, a pattern for GLOB in which all other characters mean themselves.
+fn agent_or_glob(agent: &str) -> Cow<'_, str> {
+    match agent.contains('*') {
+        true => Cow::Owned(agent.replace('[', "[[]").replace('?', "[?]")),
+        false => Cow::Borrowed(agent),
+    }
+}
+
 /// The sessions that `scope` and `filter` select, in the filter's order, after the position `before`; ends like
 /// [`collect_until_full`].
 pub(super) fn list(
@@ -205,7 +218,7 @@ pub(super) fn list(
             ":token": scope.token.map(|t| t.0),
             ":before_time": before.map_or(i64::MAX, |(at, _)| at.as_micros()),
             ":before_pk": before.map_or(i64::MAX, |(_, pk)| sql_int(pk)),
-            ":agent": filter.agent.as_deref(),
+            ":agent": filter.agent.as_deref().map(agent_or_glob),
             ":project": filter.project_id.as_ref().map(|p| p.as_str()),
             ":team": filter.team_id.as_deref(),
             ":identity": filter.identity_id.as_ref().map(|i| i.as_str()),
@@ -223,6 +236,22 @@ pub(super) fn list(
         stored.ok_or_else(|| malformed("session"))
     };
     collect_until_full(numbers.into_iter().map(stored), |s| s.row.content_len())
+}
+
+/// The agents of these sessions, without malformed names.
+pub(super) fn agents_of(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+    let numbers: Vec<String> = pks.iter().map(u64::to_string).collect();
+    let numbers = format!("[{}]", numbers.join(","));
+    let sql = "SELECT session_pk, agent FROM session_agent
+         WHERE session_pk IN (SELECT value FROM json_each(?1))";
+    let found = rows.query_all(sql, [numbers], |row| {
+        Ok((read_u64(row, 0)?, row.get::<_, Box<str>>(1).ok()))
+    })?;
+    let mut agents = AgentsOf::new();
+    for (pk, agent) in found {
+        agents.entry(pk).or_default().extend(agent);
+    }
+    Ok(agents)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub struct SessionFilter {
     pub until: Option<Timestamp>,
     /// Selects the sessions that this session started.
     pub parent_session_id: Option<SessionId>,
-    /// Selects the sessions with an item by this agent.
+    /// Selects the sessions with an item by this agent, or by one whose name matches a pattern ([`matches_pattern`]).
     pub agent: Option<Box<str>>,
     /// Selects the sessions whose title contains this text; ASCII letters match in either case.
     pub title: Option<Box<str>>,
@@ -70,4 +70,24 @@ impl SessionFilter {
                 title.to_ascii_lowercase().contains(&t.to_ascii_lowercase())
             })
     }
+}
+
+/// Whether the text is of the pattern's form, in which each `*` is any text.
+#[must_use]
+pub fn matches_pattern(text: &str, pattern: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let (first, last) = (pieces.next(), pieces.next_back());
+    let (Some(first), Some(last)) = (first, last) else {
+        return text == pattern;
+    };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    for piece in pieces {
+        match rest.split_once(piece) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }

@@ -185,6 +185,13 @@ pub async fn lists_are_filtered(f: &Fixture) {
         (agent("coder"), vec!["a"], vec!["a"]),
         (agent("Coder"), vec![], vec![]),
         (agent("plan"), vec![], vec![]),
+        (agent("p*n*r"), vec!["b", "a"], vec!["theirs", "b", "a"]),
+        (agent("*ode*"), vec!["a"], vec!["a"]),
+        (agent("*Ode*"), vec![], vec![]),
+        (agent("pl_n*"), vec![], vec![]),
+        (agent("?lan*"), vec![], vec![]),
+        (agent("[p]*"), vec![], vec![]),
+        (agent("%*"), vec![], vec![]),
         (titled("size"), vec!["b"], vec!["theirs", "b"]),
         (titled("gRö"), vec!["a"], vec!["a"]),
         (titled("GRÖ"), vec![], vec![]),
@@ -220,6 +227,11 @@ pub async fn lists_are_filtered(f: &Fixture) {
         );
         assert_eq!(listed_ids(f, &anyone(), filter).await, Vec::<String>::new());
     }
+    let page = f.ledger.list_sessions(&ann, none(), None, 9).await;
+    let (sessions, _) = page.unwrap().0;
+    let agents = sessions.iter().map(|s| s.agents.join(" "));
+    let agents: Vec<String> = agents.collect();
+    assert_eq!(agents, ["", "planner", "coder planner"]);
     f.write_session(&ann, patch("a", title("now of a size")))
         .await
         .unwrap();

@@ -6,7 +6,7 @@ use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
 
-use crate::command::{Scope, SessionFilter, SessionSort};
+use crate::command::{Scope, SessionFilter, SessionSort, matches_pattern};
 use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
 use crate::rows::{
@@ -122,7 +122,11 @@ impl View for Rows {
         let rows = rows.filter(|(order, _)| before.is_none_or(|before| *order < before));
         let rows: BTreeMap<SessionOrder, &SessionRow> = rows.collect();
         let rows = rows.into_iter().rev().map(|((_, pk), row)| (pk, row));
-        let has_agent = |pk: &SessionPk, agent: &str| self.agents.contains(&(*pk, agent.into()));
+        let has_agent = |pk: &SessionPk, pattern: &str| {
+            let agents = self.agents.range((*pk, Box::default())..);
+            let mut agents = agents.take_while(|(p, _)| p == pk);
+            agents.any(|(_, agent)| matches_pattern(agent, pattern))
+        };
         let visible = rows.filter(|(pk, row)| {
             row.tenant_id == scope.tenant
                 && row.erased.is_none()

@@ -13,6 +13,8 @@ const TURNS_PER_VISIT: usize = 500;
 
 /// A page of sessions in the order of the query, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
+/// A page of sessions with their numbers in the store.
+type NumberedPage = (Vec<(SessionPk, Session)>, Option<String>);
 /// A page of turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
 
@@ -106,6 +108,11 @@ fn parse_session_cursor(
     parsed.ok_or_else(|| invalid_cursor(text))
 }
 
+fn without_numbers((page, next): NumberedPage) -> SessionPage {
+    let sessions = page.into_iter().map(|(_, session)| session);
+    (sessions.collect(), next)
+}
+
 /// Refuses a list because of a damaged session.
 fn refuse(failure: Failure) -> Result<(), Failure> {
     Err(failure)
@@ -140,10 +147,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<SessionPage, Failure> {
         self.check_listing(scope)?;
         let before = self.position_of(scope, filter, from)?;
-        self.session_page(scope, filter, (before, limit), &mut refuse)
+        let page = self.session_page(scope, filter, (before, limit), &mut refuse)?;
+        Ok(without_numbers(page))
     }
 
-    /// As [`Self::sessions`], but leaves out damaged sessions and adds them to `findings`.
+    /// As [`Self::sessions`], but leaves out damaged sessions and adds them to `findings`. The sessions have their
+    /// agents, as the index of agents names them; only [`Self::verify_session`] compares that index with the items.
     ///
     /// # Errors
     /// As [`Self::sessions`], if more than the added sessions could be missing.
@@ -157,7 +166,14 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<SessionPage, Failure> {
         self.add_known_damage(scope, findings)?;
         let before = self.position_of(scope, filter, from)?;
-        self.session_page(scope, filter, (before, limit), &mut |f| findings.add(f))
+        let on_damage = &mut |failure| findings.add(failure);
+        let mut page = self.session_page(scope, filter, (before, limit), on_damage)?;
+        let numbers: Vec<SessionPk> = page.0.iter().map(|(pk, _)| *pk).collect();
+        let mut agents = self.view.agents_of(&numbers)?;
+        for (pk, session) in &mut page.0 {
+            session.agents = agents.remove(&*pk).into_iter().flatten().collect();
+        }
+        Ok(without_numbers(page))
     }
 
     /// The position after which the page that a cursor names begins.
@@ -214,7 +230,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         limit: usize,
     ) -> Result<SessionPage, Failure> {
         self.check_listing(scope)?;
-        self.session_page(scope, filter, (before, limit), &mut refuse)
+        let page = self.session_page(scope, filter, (before, limit), &mut refuse)?;
+        Ok(without_numbers(page))
     }
 
     /// A page of sessions after a position. `on_damage` decides whether the page continues after a session that fails
@@ -225,7 +242,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         filter: &SessionFilter,
         (mut before, limit): (Option<SessionOrder>, usize),
         on_damage: &mut dyn FnMut(Failure) -> Result<(), Failure>,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<NumberedPage, Failure> {
         let (mut page, mut next, mut bytes) = (Vec::new(), None, 0);
         loop {
             let wanted = (limit - page.len()).saturating_add(1);
@@ -240,7 +257,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     Ok(loaded) => {
                         next = Some(session_cursor(&loaded, filter.order));
                         bytes += content_len;
-                        page.push(loaded.row.with_head(&loaded.head));
+                        page.push((loaded.pk, loaded.row.with_head(&loaded.head)));
                     }
                     Err(failure) => {
                         on_damage(failure)?;

@@ -57,7 +57,7 @@ pub(crate) struct ListSessions {
     /// Only sessions of this end user
     #[arg(long, value_name = "ID")]
     pub(crate) identity: Option<String>,
-    /// Only sessions with an item by this agent
+    /// Only sessions with an item by this agent; * in the name is any text
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
     /// Only active, paused or closed sessions

@@ -129,6 +129,29 @@ fn clients_of_every_protocol_version_are_answered() {
 }
 
 #[test]
+fn lists_name_all_agents_and_find_them_by_patterns() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let item = |agent: &str| json!({ "role": "assistant", "channel": "plan", "agent": agent, "parts": [] });
+    let items = [item("planner"), item("hardener"), item("planner")];
+    let body = json!({ "request_id": "r", "question_neutral": "?", "items": items });
+    client.post("/two/turns", &body).wrote(201);
+    record(&client, "none", "Who is there?");
+    let both = json!(["hardener", "planner"]);
+    let listed = client.get_body("?limit=9");
+    let agents = |at: usize| listed["data"][at].get("agents");
+    assert_eq!((agents(0), agents(1)), (None, Some(&both)), "{listed}");
+    let agent = Agent::new(&server, None);
+    let found = agent.tool("list_sessions", json!({ "agent": "*hard*" }));
+    assert_eq!(found["total"], 1, "{found}");
+    assert_eq!(found["sessions"][0]["agents"], both, "{found}");
+    let found = agent.tool("list_sessions", json!({ "agent": "hard" }));
+    assert_eq!(found["total"], 0, "{found}");
+    server.stop();
+}
+
+#[test]
 fn users_see_only_their_own_sessions() {
     let world = World::new();
     let keys =

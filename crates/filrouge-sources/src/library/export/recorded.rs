@@ -133,6 +133,7 @@ fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> 
         metadata: RawJson::from_checked("{}"),
         created_at: timestamp(row.created),
         updated_at: timestamp(row.updated),
+        agents: Vec::new(),
         version: [0; 16],
     }
 }

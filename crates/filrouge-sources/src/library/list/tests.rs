@@ -367,6 +367,7 @@ fn no_field_of_a_row_shows_a_credential() {
         directory: word(),
         worktree: word(),
         agent: word(),
+        agents: word().into_iter().collect(),
         version: word(),
         ..header("a", 1)
     }]);
@@ -377,6 +378,6 @@ fn no_field_of_a_row_shows_a_credential() {
         };
         serde_json::to_string(&list(&library, &request).unwrap()).unwrap()
     };
-    assert_eq!(shown(false).matches(&key).count(), 6);
+    assert_eq!(shown(false).matches(&key).count(), 7);
     assert!(!shown(true).contains(&key[..8]), "{}", shown(true));
 }
