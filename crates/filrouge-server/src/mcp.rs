@@ -1,7 +1,10 @@
 //! The service for agents over the Model Context Protocol.
 
+use std::sync::Arc;
+
 use filrouge_mcp::{CallerSession, Histories, HttpService, McpServer};
 use filrouge_sources::Library;
+use filrouge_sources::ledger::KeptConversations;
 
 mod standalone;
 
@@ -20,6 +23,8 @@ pub struct McpSettings {
 pub(crate) struct McpState {
     pub(crate) library: Library,
     pub(crate) service: HttpService,
+    /// Conversations of the ledger that callers have read.
+    pub(crate) kept: Arc<KeptConversations>,
 }
 
 impl McpState {
@@ -28,6 +33,7 @@ impl McpState {
         Self {
             library: settings.library,
             service: HttpService::new(server, settings.hosts),
+            kept: Arc::default(),
         }
     }
 }

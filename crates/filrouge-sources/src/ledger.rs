@@ -1,9 +1,11 @@
 //! The ledger's own sessions as a source, restricted to those that a caller may see (DESIGN §5, §10).
 //!
-//! The engine checks the caller's permissions, as for every other reader. Nothing is cached between two reads.
+//! The engine checks the caller's permissions, as for every other reader. Conversations are kept between two reads only
+//! if the source gets a place for them ([`LedgerSource::keeping`]).
 //! `ledger/messages.rs` maps items to messages, `ledger/parts.rs` maps parts.
 
 mod foreign_fields;
+mod kept;
 mod messages;
 mod parts;
 mod rows;
@@ -17,7 +19,7 @@ use filrouge_engine::Engine;
 use filrouge_store::command::SessionFilter;
 use filrouge_store::read::SessionPage;
 use filrouge_store::verify::Finding;
-use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
+use filrouge_types::{ErrorCode, Failure, Recorded, Session, SessionId};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -25,6 +27,7 @@ use rows::NAME;
 
 use crate::{Conversation, Listing, ReadError, SkipReason, Skipped, Source, SourceError, opencode};
 
+pub use kept::KeptConversations;
 pub use messages::units;
 pub use rows::header;
 pub use units::{Units, loose_seq, loose_unit};
@@ -42,6 +45,7 @@ pub struct LedgerSource {
     engine: Arc<Engine>,
     caller: Caller,
     runtime: Handle,
+    kept: Option<Arc<KeptConversations>>,
 }
 
 impl LedgerSource {
@@ -52,7 +56,16 @@ impl LedgerSource {
             engine,
             caller,
             runtime,
+            kept: None,
         }
+    }
+
+    /// Keeps the conversations that are read for pages in `kept`, and takes them from there while their sessions do not
+    /// change. Each read still reads the session itself, which checks that the caller may read it.
+    #[must_use]
+    pub fn keeping(mut self, kept: Arc<KeptConversations>) -> Self {
+        self.kept = Some(kept);
+        self
     }
 
     /// Lists the newest sessions, at most [`LIST_MAX`]. Damaged sessions are left out and reported.
@@ -93,6 +106,14 @@ impl LedgerSource {
     pub fn damaged(&self) -> Result<Vec<Skipped>, Failure> {
         let (_, findings) = self.runtime.block_on(self.page(None, 1))?;
         Ok(reports(findings).collect())
+    }
+
+    /// Reads a session without its turns and items.
+    fn session(&self, id: &str) -> Result<Session, ReadError> {
+        let session: SessionId = id.parse().map_err(|_| ReadError::Gone)?;
+        let future = self.engine.sessions.get(&self.caller, &session);
+        let session = self.runtime.block_on(future);
+        session.map_err(|failure| read_error(id, &failure))
     }
 
     /// Reads a session's turns and items, which the ledger has verified.
@@ -165,12 +186,24 @@ impl Source for LedgerSource {
         Ok(messages::conversation(self.read_verified(id)?))
     }
 
+    fn read_shared(&self, id: &str) -> Result<Arc<Conversation>, ReadError> {
+        let Some(kept) = &self.kept else {
+            return self.read(id).map(Arc::new);
+        };
+        if let Some(conversation) = kept.get(&self.session(id)?) {
+            return Ok(conversation);
+        }
+        let recorded = self.read_verified(id)?;
+        // Its state may be newer than that of the session above.
+        let session = recorded.session.clone();
+        let conversation = Arc::new(messages::conversation(recorded));
+        kept.add(&session, &conversation);
+        Ok(conversation)
+    }
+
     /// The metadata that an import recorded.
     fn metadata(&self, id: &str) -> Result<(String, Vec<Skipped>), ReadError> {
-        let session: SessionId = id.parse().map_err(|_| ReadError::Gone)?;
-        let future = self.engine.sessions.get(&self.caller, &session);
-        let session = self.runtime.block_on(future);
-        let session = session.map_err(|failure| read_error(id, &failure))?;
+        let session = self.session(id)?;
         let metadata: Value = serde_json::from_str(session.metadata.as_str()).unwrap_or_default();
         let imported = metadata.get(opencode::PROGRAM.name);
         let imported = imported.map_or_else(|| "{}".to_owned(), Value::to_string);

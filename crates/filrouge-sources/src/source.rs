@@ -179,6 +179,15 @@ pub trait Source: Send + Sync {
     /// record can no longer be used.
     fn read(&self, id: &str) -> Result<Conversation, ReadError>;
 
+    /// As [`Source::read`], for a page of the conversation: a source may keep the conversation for the next page, but
+    /// returns it only while it is current.
+    ///
+    /// # Errors
+    /// [`ReadError`], as [`Source::read`].
+    fn read_shared(&self, id: &str) -> Result<Arc<Conversation>, ReadError> {
+        self.read(id).map(Arc::new)
+    }
+
     /// Reads a session in the ledger's form, as turns and items; `None` for a source of another program.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 //! (`tools/list`).
 //!
 //! Each request gets its own library: the histories that the server was started with, followed by the part of the
-//! ledger that the caller may read. The server keeps no state between requests.
+//! ledger that the caller may read. Between requests the server keeps only conversations
+//! that were read, for their next pages.
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub(super) async fn handle(
     let searcher = searcher.with_indexes(search.indexes.clone());
     let name = key_and_end_user(&caller);
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
+    let ledger = ledger.keeping(mcp.kept.clone());
     let library = mcp.library.with(Arc::new(ledger));
     let corpus = Corpus {
         library,

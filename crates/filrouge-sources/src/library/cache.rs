@@ -103,6 +103,12 @@ pub(super) fn read_uncached(source: &dyn Source, entry: &Entry) -> Result<Arc<Co
     read.map(Arc::new).map_err(|why| library_error(entry, why))
 }
 
+/// Reads a conversation for a page, perhaps from what its source keeps.
+pub(super) fn read_shared(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>> {
+    let read = source.read_shared(&entry.header.id);
+    read.map_err(|why| library_error(entry, why))
+}
+
 /// Maps a read error to the library's error.
 pub(super) fn library_error(entry: &Entry, why: ReadError) -> LibraryError {
     let id = entry.header.id.to_string();

@@ -159,7 +159,7 @@ impl Library {
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when the session was removed meanwhile.
     pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>> {
         let source = self.source(entry)?;
-        let read = || cache::read_uncached(source, entry);
+        let read = || cache::read_shared(source, entry);
         match entry.source < self.shared {
             true => self
                 .cache

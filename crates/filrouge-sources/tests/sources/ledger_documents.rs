@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use filrouge_engine::Caller;
+use filrouge_sources::ledger::KeptConversations;
 use filrouge_sources::library::export::{Form, export};
-use filrouge_sources::{Library, PartKind, Source, ToolStatus};
+use filrouge_sources::{Library, PartKind, ReadError, Source, ToolStatus};
 use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_types::SessionId;
+use serde_json::json;
 
 use crate::ledger::{World, operator, turn_items, user};
 
@@ -30,6 +32,33 @@ fn redact(world: &World) {
     let caller = operator();
     let redacted = erasure.redact(&caller, "s".parse().unwrap(), target, "asked to");
     world.runtime.block_on(redacted).unwrap();
+}
+
+#[test]
+fn a_kept_conversation_is_read_again_only_after_a_change() {
+    let world = World::in_memory();
+    world.create_session(&user("ada"), "s", None);
+    world.record_turn(&user("ada"), "s", "r1", turn_items());
+    let kept = Arc::new(KeptConversations::default());
+    let read = |name: &str| {
+        let source = world.source_for(user(name)).keeping(kept.clone());
+        source.read_shared("s")
+    };
+    let read_anew = || world.source_for(user("ada")).read("s").unwrap();
+    let first = read("ada").unwrap();
+    assert_eq!(*first, read_anew());
+    assert!(Arc::ptr_eq(&first, &read("ada").unwrap()));
+    assert!(matches!(read("bob"), Err(ReadError::Gone)));
+    let more = json!([{ "role": "user", "channel": "question", "parts": [{ "type": "text", "text": "More?" }] }]);
+    world.record_turn(&user("ada"), "s", "r2", more);
+    let second = read("ada").unwrap();
+    assert_ne!(second, first);
+    assert_eq!(*second, read_anew());
+    redact(&world);
+    let third = read("ada").unwrap();
+    assert_ne!(third, second);
+    assert_eq!(*third, read_anew());
+    assert!(Arc::ptr_eq(&third, &read("ada").unwrap()));
 }
 
 #[test]

@@ -229,7 +229,7 @@ pub(crate) async fn open_with_ledger(
     let mut sources = found.sources.clone();
     if let Some(opened) = &opened {
         let ledger = LedgerSource::new(opened.engine.clone(), operator(config), Handle::current());
-        sources.push(Arc::new(ledger));
+        sources.push(Arc::new(ledger.keeping(Arc::default())));
         found.locations.push(format!("ledger ({})", config.store));
     }
     Ok(OpenLibrary {
