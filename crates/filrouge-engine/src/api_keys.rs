@@ -11,8 +11,10 @@ use crate::caller::{Caller, Permission};
 use crate::engine::Keys;
 use crate::shared::{invalid, to_json};
 
+mod kept;
 mod text;
 
+pub use kept::{KeptKeys, SeenKeys};
 pub use text::{ApiKeyText, PresentedKey, SecretHash};
 
 /// The note that stores the keys.

@@ -153,6 +153,7 @@ mod tests {
             origins: Vec::new(),
             jwt: None,
             had_keys: None,
+            kept: None,
         };
         let authority = Authority::start(engine.clone(), clock, settings);
         let http = HttpLayer::new(engine, authority.await.unwrap(), LimitSettings::default());

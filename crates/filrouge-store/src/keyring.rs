@@ -101,6 +101,8 @@ pub enum Domain {
     Address,
     /// A turn in the hot store's copy of recent turns.
     Copy,
+    /// The file of the API keys that a machine has last seen.
+    ApiKeys,
 }
 
 impl Domain {
@@ -137,6 +139,7 @@ impl Domain {
             Self::Store => b"filrouge store 1\0",
             Self::Address => b"filrouge address 1\0",
             Self::Copy => b"filrouge copy 1\0",
+            Self::ApiKeys => b"filrouge api keys 1\0",
         }
     }
 }

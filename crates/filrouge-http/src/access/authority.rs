@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
-use filrouge_engine::api_keys::{ApiKey, ApiKeys, PresentedKey};
+use filrouge_engine::api_keys::{ApiKey, ApiKeys, KeptKeys, PresentedKey};
 use filrouge_engine::caller::{CallerRole, Permission};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::watch;
 
+use self::kept::{keep, without_store};
 use super::bearer::credentials;
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
@@ -20,10 +21,14 @@ use super::principal::{Credential, Principal, Subject};
 use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 
+mod kept;
+
 /// The longest time between two reloads of the API keys, even if no commit is seen.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
 /// The minimum time between two reloads of the API keys.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
+/// The time after which the file of kept keys is written again although they have not changed.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
 /// The hint for a request without valid credentials.
 const CREDENTIALS_HINT: &str = "send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token";
 
@@ -38,6 +43,8 @@ pub struct AccessSettings {
     pub jwt: Option<JwtSettings>,
     /// Whether the store had API keys when it was last open, for a store that does not answer. `None` for any other.
     pub had_keys: Option<bool>,
+    /// The file in which the API keys are kept for a start while the store does not answer; `None` keeps none.
+    pub kept: Option<KeptKeys>,
 }
 
 /// Authenticates callers. Clones are handles to the same state.
@@ -47,6 +54,7 @@ pub struct Authority(Arc<Shared>);
 struct Shared {
     /// Whether the store is known to have API keys although they could not be read yet.
     had_keys: bool,
+    kept: Option<KeptKeys>,
     local_credential: Arc<Credential>,
     origins: Vec<AllowedOrigin>,
     keys: RwLock<Arc<KeyTable>>,
@@ -56,7 +64,7 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// The store's API keys, as last read from the ledger.
+/// The store's API keys, as last read from the ledger, or from the file of kept keys.
 enum KeyTable {
     /// The keys could not be read yet: all callers with API keys are refused.
     NotLoaded(Failure),
@@ -64,6 +72,8 @@ enum KeyTable {
     Loaded {
         version: u64,
         by_id: HashMap<Box<str>, KeyEntry>,
+        /// The end of their use, if they are from the file of kept keys.
+        kept_until: Option<Timestamp>,
     },
 }
 
@@ -73,7 +83,7 @@ struct KeyEntry {
 }
 
 impl KeyTable {
-    fn from_stored(stored: ApiKeys) -> Self {
+    fn from_stored(stored: ApiKeys, kept_until: Option<Timestamp>) -> Self {
         let by_id = stored.keys.into_iter().map(|key| {
             let credential = Credential {
                 tenant: key.tenant_id.clone(),
@@ -88,6 +98,14 @@ impl KeyTable {
         Self::Loaded {
             version: stored.version,
             by_id: by_id.collect(),
+            kept_until,
+        }
+    }
+
+    fn kept_until(&self) -> Option<Timestamp> {
+        match self {
+            Self::NotLoaded(_) => None,
+            Self::Loaded { kept_until, .. } => *kept_until,
         }
     }
 
@@ -104,7 +122,8 @@ impl Authority {
     /// exists.
     ///
     /// Until the API keys were read for the first time, all callers with API keys are refused; without an issuer, all
-    /// callers, unless the store does not answer and had no API keys when it was last open.
+    /// callers, unless the store does not answer and had no API keys when it was last open, or the keys that this
+    /// machine has seen are kept and not too old.
     ///
     /// # Errors
     /// [`JwtError`] if the settings of the issuer are unusable.
@@ -119,16 +138,14 @@ impl Authority {
         };
         // The subscription precedes the first read, so that no change in between is missed.
         let commits = engine.upkeep.commits();
+        let mut had_keys = settings.had_keys;
         let keys = match engine.keys.all().await {
-            Ok(stored) => KeyTable::from_stored(stored),
-            Err(failure)
-                if settings.had_keys == Some(false)
-                    && failure.code == ErrorCode::StoreUnavailable =>
-            {
-                KeyTable::Loaded {
-                    version: 0,
-                    by_id: HashMap::new(),
-                }
+            Ok(stored) => {
+                keep(settings.kept.clone(), &stored, clock.now()).await;
+                KeyTable::from_stored(stored, None)
+            }
+            Err(failure) if had_keys.is_some() && failure.code == ErrorCode::StoreUnavailable => {
+                without_store(settings.kept.as_ref(), &mut had_keys, failure, clock.now())
             }
             Err(failure) => {
                 tracing::error!(%failure, "the API keys cannot be read; all callers are refused until they can be");
@@ -143,7 +160,8 @@ impl Authority {
             expires_at: None,
         };
         let shared = Arc::new(Shared {
-            had_keys: settings.had_keys == Some(true),
+            had_keys: had_keys == Some(true),
+            kept: settings.kept,
             local_credential: Arc::new(local_credential),
             origins: settings.origins,
             keys: RwLock::new(Arc::new(keys)),
@@ -179,6 +197,14 @@ impl Authority {
     /// Why the newest fetch of the issuer's keys failed, so that valid tokens may be refused; `None` if it succeeded.
     pub fn last_issuer_failure(&self) -> Option<String> {
         self.0.verifier.as_ref().and_then(Verifier::last_failure)
+    }
+
+    /// Which API keys are used while the store does not answer, if they are kept ones.
+    pub fn kept_keys(&self) -> Option<String> {
+        let until = self.0.keys().kept_until()?;
+        Some(format!(
+            "the API keys are those that this machine has last seen, and are used until {until}; later changes are unknown"
+        ))
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -312,6 +338,7 @@ async fn keep_keys_current(
     mut commits: watch::Receiver<u64>,
 ) {
     let mut failing = false;
+    let mut kept_at = Timestamp::from_micros(0);
     loop {
         // The ledger closes the channel when it is closed; then the keys are reloaded after each pause.
         let changed = tokio::time::timeout(REFRESH_EVERY, commits.changed()).await;
@@ -325,12 +352,21 @@ async fn keep_keys_current(
         match stored {
             Ok(stored) => {
                 failing = false;
-                let current = shared.keys().version();
+                let table = shared.keys();
+                let (current, is_kept) = (table.version(), table.kept_until().is_some());
+                let is_new =
+                    |current: u64| stored.version > current || is_kept && stored.version == current;
+                let now = shared.clock.now();
                 // An older version of the note is ignored, and the newer keys stay in use: once keys are required,
                 // they remain required.
-                if current.is_none_or(|current| stored.version > current) {
+                if current.is_none_or(is_new) {
                     tracing::info!(keys = stored.keys.len(), "the API keys were read");
-                    shared.replace_keys(KeyTable::from_stored(stored));
+                    keep(shared.kept.clone(), &stored, now).await;
+                    kept_at = now;
+                    shared.replace_keys(KeyTable::from_stored(stored, None));
+                } else if current == Some(stored.version) && now >= kept_at.after(KEEP_EVERY) {
+                    keep(shared.kept.clone(), &stored, now).await;
+                    kept_at = now;
                 } else if current.is_some_and(|current| stored.version < current) {
                     tracing::error!("the note of the API keys is older than it was; it is ignored");
                 }
@@ -340,6 +376,13 @@ async fn keep_keys_current(
                 tracing::error!(%failure, "the API keys cannot be reloaded; those last read stay in use");
             }
             Err(_) => {}
+        }
+        let kept_until = shared.keys().kept_until();
+        if kept_until.is_some_and(|until| shared.clock.now() >= until) {
+            let detail = "the API keys that this machine has seen are too old";
+            let failure = Failure::new(ErrorCode::StoreUnavailable, detail);
+            tracing::error!("{detail}; all callers are refused until the store answers");
+            shared.replace_keys(KeyTable::NotLoaded(failure));
         }
         drop(shared);
         tokio::time::sleep(REFRESH_GAP).await;

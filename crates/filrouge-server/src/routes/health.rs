@@ -32,6 +32,7 @@ pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
         integrity: health.integrity,
         anchor: app.anchor.as_ref().and_then(|keeper| keeper.failure()),
         issuer: app.authority().last_issuer_failure(),
+        keys: app.authority().kept_keys(),
         hot,
         search: search.map(|failure| failure.detail),
         spool: app.spool().map(|spool| spool.view().into()),
@@ -74,6 +75,8 @@ pub(crate) struct Ready {
     pub(crate) anchor: Option<String>,
     /// Why the newest keys of the token issuer are unknown.
     issuer: Option<String>,
+    /// Which API keys are used, if the store could not be asked since the server started.
+    keys: Option<String>,
     /// Why the hot store does not answer, or accepts no writes. Sessions in the ledger continue.
     hot: Option<String>,
     /// Why the store does not answer. Live calls continue in the spool; everything else responds with 503.
@@ -92,6 +95,7 @@ impl Ready {
             &self.integrity,
             &self.anchor,
             &self.issuer,
+            &self.keys,
             &self.hot,
             &self.store,
             &self.search,

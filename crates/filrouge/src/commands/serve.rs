@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
+use filrouge_engine::api_keys::KeptKeys;
 use filrouge_engine::scopes::DurablePolicy;
 use filrouge_http::access::Authority;
 use filrouge_http::limits::LimitSettings;
@@ -13,7 +14,7 @@ use filrouge_search::feed::Indexer;
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_server::{App, McpSettings, SearchSettings, serve};
 use filrouge_sources::Library;
-use filrouge_store::Durability;
+use filrouge_store::{Durability, Ledger};
 use filrouge_types::SystemClock;
 
 use super::index_open::indexes;
@@ -46,6 +47,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
         ..
     } = open_to_serve(config).await?;
     access.had_keys = unanswered.map(|seen| seen.has_keys);
+    access.kept = kept_keys(config, ledger.as_ref());
     let authority = Authority::start(engine.clone(), Arc::new(SystemClock), access)
         .await
         .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;
@@ -103,6 +105,14 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;
     Ok(())
+}
+
+/// The file in which API keys are kept, next to the anchor. Only PostgreSQL may not answer when a server starts.
+fn kept_keys(config: &Config, ledger: &dyn Ledger) -> Option<KeptKeys> {
+    let max_age = config.access.kept_keys;
+    let is_used = matches!(config.store, StoreUrl::Postgres(_)) && !max_age.is_zero();
+    let keyring = ledger.keyring().clone();
+    is_used.then(|| KeptKeys::new(&config.anchor, ledger.store_id(), keyring, max_age))
 }
 
 /// The settings of searches: the ledger's index, and the indexes of the histories that `--source` names.

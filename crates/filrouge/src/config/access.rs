@@ -13,6 +13,11 @@ use crate::exit::{Result, Usage};
 /// The maximum of `leeway_s`: a longer leeway would accept expired tokens for too long.
 const LEEWAY_MAX_S: u64 = 300;
 
+/// The default of `kept_keys_s`: a day.
+const KEPT_KEYS_S: u64 = 24 * 60 * 60;
+/// The maximum of `kept_keys_s`: 30 days.
+const KEPT_KEYS_MAX_S: u64 = 30 * KEPT_KEYS_S;
+
 /// The access settings.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
@@ -20,6 +25,8 @@ pub(crate) struct AccessConfig {
     /// Whether `[jwt]` lacks a required member. A server then refuses to start, because without an issuer it might
     /// admit every caller.
     incomplete: bool,
+    /// How long the API keys that this machine has seen are used while the store does not answer; zero: not at all.
+    pub(crate) kept_keys: Duration,
 }
 
 /// Parses the location of the issuer's keys. An address with a credential is refused, because settings are shown.
@@ -43,6 +50,8 @@ impl AccessConfig {
         let has_section = layers.has("jwt");
         engine.require_session_token = layers.boolean("access.require_session_token", false)?;
         let allowed_origins = layers.list("access.allowed_origins", Vec::new, parse)?;
+        let kept_keys = Duration::from_secs(KEPT_KEYS_S);
+        let kept_keys = layers.seconds("access.kept_keys_s", 0..=KEPT_KEYS_MAX_S, kept_keys)?;
         let jwks = layers.optional("jwt.jwks", parse_jwks_source)?;
         let issuer = layers.optional("jwt.issuer", non_empty)?;
         let audience = layers.optional("jwt.audience", non_empty)?;
@@ -74,11 +83,13 @@ impl AccessConfig {
         };
         Ok(Self {
             incomplete: incomplete && jwt.is_none(),
+            kept_keys,
             settings: AccessSettings {
                 tenant: server_tenant.clone(),
                 origins: allowed_origins,
                 jwt,
                 had_keys: None,
+                kept: None,
             },
         })
     }

@@ -254,13 +254,17 @@ fn a_server_starts_while_the_database_is_down() {
 }
 
 #[test]
-fn a_server_without_its_database_admits_nobody_if_there_are_api_keys() {
+fn a_server_without_its_database_admits_nobody_if_it_keeps_no_api_keys() {
     let postgres = PostgresServer::start(Options::default());
     let world = World::at(&postgres.url(&postgres.database()), "buffered");
     let key = crate::caller::key(&world, &["--role", "service"]);
     world.serve().stop();
     postgres.stop_immediate();
-    let server = world.serve_with_env(&[("FILROUGE_LISTEN", "0.0.0.0:0")], &[]);
+    let settings = [
+        ("FILROUGE_LISTEN", "0.0.0.0:0"),
+        ("FILROUGE_KEPT_KEYS_S", "0"),
+    ];
+    let server = world.serve_with_env(&settings, &[]);
     for caller in [
         Caller::anonymous(&server),
         Caller::with_credentials(&server, &key),
@@ -273,6 +277,48 @@ fn a_server_without_its_database_admits_nobody_if_there_are_api_keys() {
     Caller::anonymous(&server)
         .get("")
         .fails(401, "unauthenticated");
+    server.stop();
+}
+
+#[test]
+fn a_server_without_its_database_admits_the_keys_that_it_has_seen() {
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
+    let [kept, revoked, revoked_later] =
+        [0, 1, 2].map(|_| crate::caller::key(&world, &["--role", "service"]));
+    let admin = crate::caller::key(&world, &["--role", "admin"]);
+    let revoke = |key: &str| world.ok(&["keys", "revoke", crate::caller::key_id(key)]);
+    revoke(&revoked);
+    world.serve().stop();
+    // No server of this machine has seen this.
+    revoke(&revoked_later);
+    postgres.stop_immediate();
+    let settings = [
+        ("FILROUGE_LISTEN", "0.0.0.0:0"),
+        ("FILROUGE_SPOOL_AFTER_MS", "300"),
+    ];
+    let server = world.serve_with_env(&settings, &[]);
+    let caller = |key: &str| Caller::with_credentials(&server, key);
+    let call = json!({"holder": "h", "create": true});
+    for (session, key) in [("a", &kept), ("b", &revoked_later)] {
+        let resumed = caller(key)
+            .for_identity("ada")
+            .post(&format!("/{session}/resume"), &call);
+        assert!([200, 201, 202].contains(&resumed.status), "{resumed:?}");
+        caller(key).get("").fails(503, "store_unavailable");
+    }
+    caller(&revoked).get("").fails(401, "unauthenticated");
+    Caller::anonymous(&server)
+        .get("")
+        .fails(401, "unauthenticated");
+    let ready = || caller(&admin).send("GET", "/readyz", None).body();
+    assert!(ready()["keys"].is_string(), "{}", ready());
+    postgres.restart();
+    until("the revocation is known", || {
+        caller(&revoked_later).get("").status == 401
+    });
+    until("the key is known", || caller(&kept).get("").status == 200);
+    assert!(ready()["keys"].is_null(), "{}", ready());
     server.stop();
 }
 

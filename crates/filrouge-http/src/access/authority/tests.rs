@@ -33,6 +33,7 @@ async fn server() -> Server {
         origins: Vec::new(),
         jwt: None,
         had_keys: None,
+        kept: None,
     };
     let authority = Authority::start(engine.clone(), clock.clone(), settings)
         .await
