@@ -349,6 +349,8 @@ async fn keep_keys_current(
         let Some(shared) = shared.upgrade() else {
             return;
         };
+        let failed = stored.as_ref().err().map(|failure| failure.code);
+        let is_away = failed.is_none_or(|code| code == ErrorCode::StoreUnavailable);
         match stored {
             Ok(stored) => {
                 failing = false;
@@ -378,8 +380,8 @@ async fn keep_keys_current(
             Err(_) => {}
         }
         let kept_until = shared.keys().kept_until();
-        if kept_until.is_some_and(|until| shared.clock.now() >= until) {
-            let detail = "the API keys that this machine has seen are too old";
+        if kept_until.is_some_and(|until| !is_away || shared.clock.now() >= until) {
+            let detail = "the API keys that this machine has seen are not used any more";
             let failure = Failure::new(ErrorCode::StoreUnavailable, detail);
             tracing::error!("{detail}; all callers are refused until the store answers");
             shared.replace_keys(KeyTable::NotLoaded(failure));
