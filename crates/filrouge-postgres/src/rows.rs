@@ -248,10 +248,8 @@ impl View for Rows<'_> {
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
         let lookup = SessionLookup::new(self.lanes, tenant, id, scope);
-        match self.read_ahead.session(&lookup) {
-            Some(read) => read,
-            None => session::by_id(self, &lookup),
-        }
+        let read = self.read_ahead.session(&lookup);
+        read.unwrap_or_else(|| session::by_id(self, &lookup))
     }
 
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
@@ -270,10 +268,8 @@ impl View for Rows<'_> {
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        match self.read_ahead.newest_seq(pk) {
-            Some(seq) => seq,
-            None => record::newest_seq(self, pk),
-        }
+        let read = self.read_ahead.newest_seq(pk);
+        read.unwrap_or_else(|| record::newest_seq(self, pk))
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {

@@ -81,13 +81,9 @@ impl StoreState {
         let newer = schema
             .and_then(|s| s.parse().ok())
             .filter(|s| *s > SCHEMA_VERSION);
-        let failure = newer.map(|version| {
-            let newer = migrate::newer_schema_failure(version, SCHEMA_VERSION);
-            let failure = Failure::new(ErrorCode::StoreReadOnly, newer.detail);
-            match newer.hint {
-                Some(hint) => failure.with_hint(hint),
-                None => failure,
-            }
+        let failure = newer.map(|version| Failure {
+            code: ErrorCode::StoreReadOnly,
+            ..migrate::newer_schema_failure(version, SCHEMA_VERSION)
         });
         let mut outdated = lock(&self.outdated);
         match &failure {

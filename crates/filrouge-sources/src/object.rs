@@ -171,10 +171,8 @@ fn repeated_key<'e>(entries: &'e [(Key<'_>, &str)]) -> Option<&'e str> {
 
 /// The text of a JSON string token; invalid Unicode becomes U+FFFD. Empty if `token` is not a string token.
 pub(crate) fn token_text(token: &str) -> String {
-    match JsonText::from_raw(RawJson::from_checked(token)) {
-        Ok(text) => text.to_plain(),
-        Err(_) => String::new(),
-    }
+    let text = JsonText::from_raw(RawJson::from_checked(token));
+    text.map_or_else(|_| String::new(), |text| text.to_plain())
 }
 
 /// Checks that `text` is one JSON value that the ledger accepts, and returns it trimmed.

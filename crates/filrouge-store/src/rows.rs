@@ -87,9 +87,8 @@ pub struct SessionRow {
 impl SessionRow {
     /// The hash of all columns. The head stores it, so that the head's MAC also authenticates this row.
     pub fn fingerprint(&self) -> [u8; 16] {
-        let encode_optional = |text: Option<&str>| match text {
-            Some(text) => [b"1", text.as_bytes()].concat(),
-            None => b"0".to_vec(),
+        let encode_optional = |text: Option<&str>| {
+            text.map_or_else(|| b"0".to_vec(), |text| [b"1", text.as_bytes()].concat())
         };
         let identity = encode_optional(self.identity_id.as_ref().map(IdentityId::as_str));
         let parent = encode_optional(self.parent_session_id.as_ref().map(SessionId::as_str));

@@ -32,10 +32,8 @@ fn check(text: &str) -> Result<(), IdError> {
     if text.len() > MAX_BYTES {
         return Err(IdError::TooLong(text.len()));
     }
-    match text.chars().find(|c| c.is_control()) {
-        Some(c) => Err(IdError::Control(c)),
-        None => Ok(()),
-    }
+    let control = text.chars().find(|c| c.is_control());
+    control.map_or(Ok(()), |c| Err(IdError::Control(c)))
 }
 
 macro_rules! text_id {
@@ -191,10 +189,8 @@ impl fmt::Debug for TurnId {
 impl std::str::FromStr for TurnId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        match uuid::Uuid::try_parse(text) {
-            Ok(id) => Ok(Self(*id.as_bytes())),
-            Err(_) => Err(IdError::NotUuid),
-        }
+        let id = uuid::Uuid::try_parse(text).map_err(|_| IdError::NotUuid)?;
+        Ok(Self(*id.as_bytes()))
     }
 }
 

@@ -273,10 +273,7 @@ impl JsonText {
     /// The text with its escapes resolved; a lone surrogate, which Unicode cannot encode, becomes U+FFFD.
     pub fn to_plain(&self) -> String {
         let bytes: Result<serde_bytes_lossy::Lossy, _> = serde_json::from_str(self.as_token());
-        match bytes {
-            Ok(text) => text.0,
-            Err(_) => self.inner().to_owned(),
-        }
+        bytes.map_or_else(|_| self.inner().to_owned(), |text| text.0)
     }
 
     /// Joins strings with a line feed between them, escapes unresolved; `None` for an empty list.

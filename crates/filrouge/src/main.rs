@@ -37,8 +37,6 @@ fn main() -> ExitCode {
     // Boxed to shorten compilation: otherwise the compiler generates the code of all commands once for each of the
     // runtime's schedulers.
     let run: Pin<Box<dyn Future<Output = _>>> = Box::pin(commands::run(cli));
-    match runtime.block_on(run) {
-        Ok(code) => code,
-        Err(error) => exit::report(&error, json),
-    }
+    let result = runtime.block_on(run);
+    result.unwrap_or_else(|error| exit::report(&error, json))
 }

@@ -300,10 +300,7 @@ fn build_resumed(
 
 /// Whether items are missing between `after` and the beginning of the tail, because they were trimmed.
 pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
-    match tail.first() {
-        Some(first) => first.seq > after + 1,
-        None => last_seq > after,
-    }
+    tail.first().map_or(last_seq + 1, |first| first.seq) > after + 1
 }
 
 /// Whether the caller's copy differs from the session now: the copy's newest seq is another one, or another holder has

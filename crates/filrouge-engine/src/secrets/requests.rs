@@ -178,10 +178,9 @@ impl RequestMasker<'_> {
         match self.policy {
             CredentialPolicy::Off => Ok(None),
             CredentialPolicy::Mask => Ok(mask(text, &mut self.masked)),
-            CredentialPolicy::Refuse => match mask(text, &mut self.refused) {
-                Some(_) => Err(self.refusal(&field())),
-                None => Ok(None),
-            },
+            CredentialPolicy::Refuse => {
+                mask(text, &mut self.refused).map_or(Ok(None), |_| Err(self.refusal(&field())))
+            }
         }
     }
 

@@ -234,10 +234,8 @@ impl Shape {
 /// The count at the first pointer that exists, or 0 if none does; `None` if the value there is not a count.
 fn count(usage: &Value, pointers: &[&str]) -> Option<u64> {
     let mut present = pointers.iter().filter_map(|p| usage.pointer(p));
-    match present.find(|value| !value.is_null()) {
-        Some(value) => value.as_u64(),
-        None => Some(0),
-    }
+    let value = present.find(|value| !value.is_null());
+    value.map_or(Some(0), Value::as_u64)
 }
 
 #[cfg(test)]

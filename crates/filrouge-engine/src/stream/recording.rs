@@ -156,10 +156,8 @@ impl Recording {
     fn heartbeat_interval(&self) -> Duration {
         let settings = &self.core.settings;
         let interval = HEARTBEAT_EVERY.min(settings.stream_timeout / 3);
-        match self.scope.fence {
-            Some(_) => interval.min(settings.calls.lease_ttl / 3),
-            None => interval,
-        }
+        let of_lease = self.scope.fence.map(|_| settings.calls.lease_ttl / 3);
+        interval.min(of_lease.unwrap_or(interval))
     }
 
     /// Writes the items that have become complete, and replaces the draft by the text that remains.

@@ -85,10 +85,8 @@ impl HttpBody for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
         this.reading_begun = true;
-        match &mut this.body {
-            Some(body) => Pin::new(body).poll_frame(cx),
-            None => Poll::Ready(None),
-        }
+        let body = this.body.as_mut();
+        body.map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -96,10 +94,8 @@ impl HttpBody for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.body {
-            Some(body) => body.size_hint(),
-            None => SizeHint::with_exact(0),
-        }
+        let body = self.body.as_ref();
+        body.map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
     }
 }
 

@@ -46,10 +46,7 @@ pub(super) fn combined_failure(mut failures: Vec<(String, Failure)>) -> Failure 
         .map(|(server, failure)| format!("{server}: {}", failure.detail))
         .collect();
     let failure = Failure::new(code, details.join("; "));
-    match hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    Failure { hint, ..failure }
 }
 
 pub(super) fn connect_failure(

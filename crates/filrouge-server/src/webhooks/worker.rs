@@ -155,10 +155,7 @@ impl<P: MessageSender> Worker<P> {
     /// Returns the position to read from: in each lane the note's cursor, or the position up to which this process has
     /// read if that is further.
     fn read_position(&self, cursor: ChangeCursor) -> ChangeCursor {
-        match &self.position {
-            Some(position) => cursor.later(position),
-            None => cursor,
-        }
+        self.position.iter().fold(cursor, ChangeCursor::later)
     }
 
     fn count_lag(&self, after: &ChangeCursor) {

@@ -43,9 +43,8 @@ pub(super) fn text_of(content: Raw<'_>) -> Box<str> {
     if let Some(text) = content.text() {
         return text.into();
     }
-    let blocks = match content.objects() {
-        Some(blocks) => blocks,
-        None => return content.json().unwrap_or_default().into(),
+    let Some(blocks) = content.objects() else {
+        return content.json().unwrap_or_default().into();
     };
     let mut joined = String::new();
     for block in blocks {

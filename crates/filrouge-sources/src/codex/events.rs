@@ -128,10 +128,8 @@ impl RolloutState {
 
     fn add_error(&mut self, event: &Object<'_>, number: u64, at: i64, kind: &str) {
         let record = self.event_info(event, number, at);
-        let index = match self.current_answer {
-            Some(index) => index,
-            None => self.open_or_begin_answer(&record),
-        };
+        let current = self.current_answer;
+        let index = current.unwrap_or_else(|| self.open_or_begin_answer(&record));
         let text = event.boxed("message").or_else(|| event.boxed("reason"));
         let info = event.field("codex_error_info");
         // The name of the error is either this string, or the only key of this object.

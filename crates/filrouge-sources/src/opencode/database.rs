@@ -170,10 +170,8 @@ impl Database {
         // Only a file that a listing names is opened.
         let is_listed =
             |folder: &Folder| folder.ids(&mut Vec::new()).iter().any(|id| id == session);
-        match folder.filter(is_listed) {
-            Some(folder) => add_diff(&folder, session, metadata),
-            None => Ok(()),
-        }
+        let folder = folder.filter(is_listed);
+        folder.map_or(Ok(()), |folder| add_diff(&folder, session, metadata))
     }
 }
 
@@ -199,9 +197,9 @@ impl Storage for Database {
             Ok(Err(reports))
         });
         let session = read.map_err(read_error)?;
-        session.map_err(|reports| match reports.into_iter().next() {
-            Some(why) => why.into(),
-            None => ReadError::Gone,
+        session.map_err(|reports| {
+            let why = reports.into_iter().next();
+            why.map_or(ReadError::Gone, Into::into)
         })
     }
 

@@ -129,9 +129,8 @@ impl Layout {
             TreeForm::Storage => self.files.folder(Path::new("session_diff")),
             TreeForm::Projects { .. } => Ok(None),
         };
-        let diff = folder.and_then(|folder| match folder {
-            Some(folder) => add_diff(&folder, session, metadata),
-            None => Ok(()),
+        let diff = folder.and_then(|folder| {
+            folder.map_or(Ok(()), |folder| add_diff(&folder, session, metadata))
         });
         skipped.extend(todo.err().into_iter().chain(diff.err()));
     }

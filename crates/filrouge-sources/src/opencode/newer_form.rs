@@ -146,11 +146,8 @@ impl Draft<'_> {
             return &["agent", "model", "finish", "cost", "tokens", "error"];
         };
         for raw in content {
-            let text = match raw.object() {
-                Some(object) => content_part(&object, raw),
-                None => unknown_part(raw),
-            };
-            self.add_part(text);
+            let part = raw.object().map(|object| content_part(&object, raw));
+            self.add_part(part.unwrap_or_else(|| unknown_part(raw)));
         }
         &[
             "agent", "model", "finish", "cost", "tokens", "error", "content",

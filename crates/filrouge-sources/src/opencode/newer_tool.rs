@@ -159,10 +159,8 @@ pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer> {
     }
     part.text("tool", "bash");
     let time = object.object("time")?.unwrap_or_default();
-    let running = match find("status") {
-        Some(status) => status == "\"running\"",
-        None => !time.has("completed"),
-    };
+    let running = find("status").map(|status| status == "\"running\"");
+    let running = running.unwrap_or_else(|| !time.has("completed"));
     let mut input = Writer::default();
     input.raw("command", find("command").unwrap_or("\"\""));
     let mut state = Writer::default();

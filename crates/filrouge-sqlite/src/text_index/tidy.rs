@@ -48,10 +48,7 @@ pub(super) fn step(conn: &Connection, key: Option<&IndexKey>) -> Result<bool, Fa
         None => begin_merge(conn, key)?,
         merge => merge,
     };
-    match merge {
-        Some(merge) => merge.step(conn, key).map(|()| true),
-        None => Ok(false),
-    }
+    merge.map_or(Ok(false), |merge| merge.step(conn, key).map(|()| true))
 }
 
 fn unfinished_merge(conn: &Connection, key: Option<&IndexKey>) -> Result<Option<Merge>, Failure> {

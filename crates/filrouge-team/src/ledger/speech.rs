@@ -76,10 +76,7 @@ impl Speech for LedgerSpeech {
     async fn append(&mut self, text: &str) -> Result<(), Failure> {
         let input = SpeechInput::Text(text.to_owned());
         self.inputs.send(input).await.map_err(recording_ended)?;
-        match &*self.failures.borrow() {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(()),
-        }
+        self.failures.borrow().clone().map_or(Ok(()), Err)
     }
 
     async fn end(

@@ -79,10 +79,8 @@ fn write_call(out: &mut impl Write, session: &Session, call: &CallState) -> io::
     if let Some(checkpoint) = call.checkpoint_text() {
         writeln!(out, "checkpoint at seq {checkpoint}")?;
     }
-    match call.lease_text() {
-        Some(lease) => writeln!(out, "held {lease}"),
-        None => Ok(()),
-    }
+    let lease = call.lease_text();
+    lease.map_or(Ok(()), |lease| writeln!(out, "held {lease}"))
 }
 
 /// An item on one line.

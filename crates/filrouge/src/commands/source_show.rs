@@ -107,10 +107,8 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
     for part in &message.parts {
         write_part(out, part)?;
     }
-    match &message.error {
-        Some(error) => writeln!(out, "[error] {error}"),
-        None => Ok(()),
-    }
+    let error = message.error.as_ref();
+    error.map_or(Ok(()), |error| writeln!(out, "[error] {error}"))
 }
 
 fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
@@ -164,10 +162,8 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
             writeln!(out, "{}", format!("{mark}{line}").trim_end())?;
         }
     }
-    match &part.child_session_id {
-        Some(child) => writeln!(out, "  session {child}"),
-        None => Ok(()),
-    }
+    let child = part.child_session_id.as_ref();
+    child.map_or(Ok(()), |child| writeln!(out, "  session {child}"))
 }
 
 /// Removes the white space between the tokens of JSON; the JSON may be cut off.

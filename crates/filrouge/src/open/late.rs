@@ -131,10 +131,9 @@ async fn open_when_possible(config: Config, store: Arc<LateStore>, lanes: Lanes)
                 }
             }
             Err(error) => {
-                let failure = match error.downcast::<Failure>() {
-                    Ok(failure) => failure,
-                    Err(error) => Failure::new(ErrorCode::Internal, format!("{error:#}")),
-                };
+                let failure = error.downcast::<Failure>().unwrap_or_else(|error| {
+                    Failure::new(ErrorCode::Internal, format!("{error:#}"))
+                });
                 let mut newest = lock(&store.failure);
                 if newest.code != failure.code {
                     tracing::error!(%failure, "the store cannot be opened");

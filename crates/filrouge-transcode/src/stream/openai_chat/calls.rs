@@ -81,10 +81,8 @@ impl Calls {
         out: &mut Transcript,
     ) -> bool {
         let name = json::nonempty_string(function.name);
-        let at = match self.function_call {
-            Some(at) => at,
-            None => self.begin_call(None, name, alternative, response, out),
-        };
+        let begun = self.function_call;
+        let at = begun.unwrap_or_else(|| self.begin_call(None, name, alternative, response, out));
         self.function_call = Some(at);
         self.calls[at].add_members(None, Some(function), out)
     }

@@ -43,10 +43,8 @@ pub(super) fn begin_call(kind: &str, at: u64, item: &Item<'_>, out: &mut Transcr
 /// The id that a call and its result share, as a JSON string. If the provider gives none, it is made from the output
 /// index `at`.
 fn call_id(at: u64, item: &Item<'_>) -> String {
-    match json::nonempty_token(item.call_id).or_else(|| json::nonempty_token(item.id)) {
-        Some(id) => id.to_owned(),
-        None => format!("\"call_{at}\""),
-    }
+    let id = json::nonempty_token(item.call_id).or_else(|| json::nonempty_token(item.id));
+    id.map_or_else(|| format!("\"call_{at}\""), str::to_owned)
 }
 
 /// Completes a call whose arguments are text, from its end event: the id, the name and the arguments.

@@ -71,9 +71,7 @@ impl CallState {
             let count = self.checkpoints_unreadable;
             writeln!(out, "            {count} newer CANNOT BE READ")?;
         }
-        match self.lease_text() {
-            Some(lease) => writeln!(out, "held        {lease}"),
-            None => Ok(()),
-        }
+        let lease = self.lease_text();
+        lease.map_or(Ok(()), |lease| writeln!(out, "held        {lease}"))
     }
 }
