@@ -8,7 +8,7 @@ use filrouge_store::rows::{
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
-    Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
+    Failure, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Error, Row};
@@ -35,72 +35,55 @@ macro_rules! select_sessions {
 
 /// Decodes a row that begins with the columns of `select_sessions`.
 pub(crate) fn read_stored(row: &Row) -> Result<StoredSession, Failure> {
-    decode(row).map_err(|MalformedRow| match row.try_get::<_, &str>(2) {
+    decode(row).ok_or_else(|| match row.try_get::<_, &str>(2) {
         Ok(name) => Failure::integrity(name, None, "its row is malformed"),
         Err(_) => malformed("session"),
     })
 }
 
-/// The error for a column whose value filrouge cannot have written.
-struct MalformedRow;
-
-impl From<IdError> for MalformedRow {
-    fn from(_: IdError) -> Self {
-        Self
-    }
-}
-
-impl From<Failure> for MalformedRow {
-    fn from(_: Failure) -> Self {
-        Self
-    }
-}
-
-fn read_column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, MalformedRow> {
-    row.try_get(index).map_err(|_| MalformedRow)
+fn read_column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Option<T> {
+    row.try_get(index).ok()
 }
 
 /// Decodes a column of free text, which is stored as bytes.
-fn read_text(row: &Row, index: usize) -> Result<Option<Box<str>>, MalformedRow> {
+fn read_text(row: &Row, index: usize) -> Option<Option<Box<str>>> {
     let bytes: Option<&[u8]> = read_column(row, index)?;
-    let text = bytes.map(|b| std::str::from_utf8(b).map_err(|_| MalformedRow));
-    Ok(text.transpose()?.map(Into::into))
+    let text = bytes.map(std::str::from_utf8).transpose().ok()?;
+    Some(text.map(Into::into))
 }
 
-fn decode(row: &Row) -> Result<StoredSession, MalformedRow> {
+/// Decodes a row; `None` when a column has a value that filrouge cannot have written.
+fn decode(row: &Row) -> Option<StoredSession> {
     let id = |i: usize| read_column::<&str>(row, i);
     let optional = |i: usize| read_column::<Option<&str>>(row, i);
-    let pk = read_u64(row, 0)?;
+    let pk = read_u64(row, 0).ok()?;
     let head = read_column::<Option<&[u8]>>(row, 12)?.and_then(HeadRow::decode);
     let token: Option<&[u8]> = read_column(row, 13)?;
     let erased: Option<&[u8]> = read_column(row, 14)?;
     let updated_at: Option<i64> = read_column(row, 15)?;
     let status: i16 = read_column(row, 8)?;
     let row = SessionRow {
-        tenant_id: TenantId::new(id(1)?)?,
-        session_id: SessionId::new(id(2)?)?,
-        identity_id: optional(3)?.map(IdentityId::new).transpose()?,
-        parent_session_id: optional(4)?.map(SessionId::new).transpose()?,
-        project_id: optional(5)?.map(ProjectId::new).transpose()?,
+        tenant_id: TenantId::new(id(1)?).ok()?,
+        session_id: SessionId::new(id(2)?).ok()?,
+        identity_id: optional(3)?.map(IdentityId::new).transpose().ok()?,
+        parent_session_id: optional(4)?.map(SessionId::new).transpose().ok()?,
+        project_id: optional(5)?.map(ProjectId::new).transpose().ok()?,
         team_id: read_text(row, 6)?,
         title: read_text(row, 7)?,
-        status: u8::try_from(status)
-            .ok()
-            .and_then(SessionStatus::from_code)
-            .ok_or(MalformedRow)?,
+        status: SessionStatus::from_code(u8::try_from(status).ok()?)?,
         state: read_text(row, 9)?,
-        metadata: RawJson::from_checked(read_text(row, 10)?.ok_or(MalformedRow)?),
+        metadata: RawJson::from_checked(read_text(row, 10)??),
         created_at: Timestamp::from_micros(read_column(row, 11)?),
         token: match token {
-            Some(bytes) => Some(SessionToken(bytes.try_into().map_err(|_| MalformedRow)?)),
+            Some(bytes) => Some(SessionToken(bytes.try_into().ok()?)),
             None => None,
         },
         erased: match erased {
-            Some(bytes) => Some(Erased::decode(bytes).ok_or(MalformedRow)?),
+            Some(bytes) => Some(Erased::decode(bytes)?),
             None => None,
         },
     };
-    Ok(StoredSession {
+    Some(StoredSession {
         pk,
         row,
         head,
