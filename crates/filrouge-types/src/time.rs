@@ -13,8 +13,8 @@ use crate::lock;
 /// counts as ended.
 pub const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A moment, in microseconds since 1970-01-01T00:00:00Z.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A moment, in microseconds since 1970-01-01T00:00:00Z, which is the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
 /// The error for a text that is not an RFC 3339 time within the supported years.

@@ -20,8 +20,8 @@ const SUMMARIES_OFFSET: u8 = 4;
 const SUMMARIES_MAX: usize = 8;
 
 /// The newest lease of a session (DESIGN §6). It stays in the head after it is released or has expired, because the
-/// next fence must be greater.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// next fence must be greater. The default is the state before the first lease.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeadLease {
     /// The newest fence that was granted; 0 before the first.
     pub fence: u64,
@@ -35,20 +35,6 @@ pub struct HeadLease {
     pub ttl: Duration,
     /// The time at which the fence was granted. Every earlier write was made under another fence, or without one.
     pub since: Timestamp,
-}
-
-impl Default for HeadLease {
-    /// The state before the first lease.
-    fn default() -> Self {
-        Self {
-            fence: 0,
-            holder: Box::default(),
-            server: Box::default(),
-            expires_at: Timestamp::from_micros(0),
-            ttl: Duration::ZERO,
-            since: Timestamp::from_micros(0),
-        }
-    }
 }
 
 impl HeadLease {
