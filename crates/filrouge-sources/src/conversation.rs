@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 filrouge_types::words!(
     /// The author of a message.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Default, Serialize, Deserialize)]
     #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "lowercase")]
     pub enum Role: "role" {
         /// The user, or a program that asks in the user's place.
+        #[default]
         User => "user",
         /// The agent.
         Assistant => "assistant",
@@ -75,11 +76,12 @@ impl MessageError {
 }
 
 /// The state of a tool call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
     /// Requested, not started.
+    #[default]
     Pending,
     /// Started and not ended: it is still running, or its program died.
     Running,
@@ -98,7 +100,7 @@ impl ToolStatus {
 }
 
 /// A tool call with its result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tool {
     /// The id of the call.
     pub call_id: Box<str>,
@@ -129,20 +131,13 @@ pub struct Tool {
 
 impl Tool {
     /// Creates a running call, without a result; `input` is JSON.
-    pub(crate) const fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Self {
+    pub(crate) fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Self {
         Self {
             call_id,
             name,
             status: ToolStatus::Running,
             input,
-            output: None,
-            error: None,
-            title: None,
-            pruned: None,
-            child: None,
-            changes: None,
-            files: Vec::new(),
-            result: None,
+            ..Self::default()
         }
     }
 }
@@ -225,7 +220,7 @@ pub struct Part {
 }
 
 /// A message with its parts in order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message {
     /// Its id; unique in its session.
     pub id: Box<str>,
@@ -261,23 +256,12 @@ pub struct Message {
 
 impl Message {
     /// A message without parts and without optional fields.
-    pub(crate) const fn new(id: Box<str>, role: Role, created: i64) -> Self {
+    pub(crate) fn new(id: Box<str>, role: Role, created: i64) -> Self {
         Self {
             id,
             role,
             created,
-            completed: None,
-            seq: None,
-            parent_id: None,
-            agent: None,
-            model: None,
-            tokens: None,
-            cost: None,
-            finish: None,
-            error: None,
-            summary: false,
-            copied: false,
-            parts: Vec::new(),
+            ..Self::default()
         }
     }
 }

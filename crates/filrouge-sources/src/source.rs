@@ -30,7 +30,7 @@ impl Fingerprint {
 }
 
 /// The header of a session, as its source records it. Times are milliseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
     /// Its id; unique in its source.
     pub id: Box<str>,

@@ -33,7 +33,7 @@ pub struct RenewLease {
 }
 
 /// Resumes a session.
-#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeSession {
     /// The holder: a unique name, such as one generated for each webhook.
@@ -62,11 +62,8 @@ impl ResumeSession {
     pub fn new(holder: impl Into<Box<str>>) -> Self {
         Self {
             holder: holder.into(),
-            ttl_ms: None,
-            wait_ms: None,
-            known_seq: None,
-            known_fence: None,
             create: true,
+            ..Self::default()
         }
     }
 }

@@ -16,7 +16,7 @@ const CLAIM_MAX: Duration = Duration::from_secs(120);
 const ATTEMPTS_MAX: usize = 20;
 
 /// The state of a webhook that all processes of a store share.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
     /// The position in the feed: all changes before it were delivered, or are among the dead letters.
@@ -63,12 +63,7 @@ impl State {
     pub(super) fn starting_at(at: &ChangeCursor) -> Self {
         Self {
             cursor: at.to_string(),
-            claim: None,
-            retry: None,
-            disabled_at: None,
-            redeliver: false,
-            failures: 0,
-            last_error: None,
+            ..Self::default()
         }
     }
 

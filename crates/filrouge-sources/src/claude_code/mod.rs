@@ -200,20 +200,15 @@ fn session(named_file: NamedFile, agents: Arc<SessionAgents>) -> Session<Context
         parent_id: named_file.parent.clone(),
         fork_of: fork_of.filter(|id| *id != named_file.id && *id != recorded_id),
         project_id: tree::project_of(&named_file.file.path).map(Into::into),
-        project_name: None,
         worktree: head.cwd.clone(),
         directory: head.cwd.clone(),
         title: head.title(),
-        title_is_derived: false,
         agent: Some(agent.clone()),
         agents: Vec::new(),
         version: head.version.clone(),
         created,
         updated: head.updated.unwrap_or(created).max(created),
-        archived: None,
-        changes: None,
-        damaged: false,
-        fingerprint: None,
+        ..Header::default()
     };
     let context_fingerprint = Fingerprint::compute(&*agents).0;
     Session {

@@ -143,20 +143,16 @@ fn session(
         parent_id: head.parent.clone().or_else(|| thread.parent.clone()),
         fork_of: head.fork_of.clone(),
         project_id: thread.project_id.clone(),
-        project_name: None,
         worktree: head.cwd.clone(),
         directory: head.cwd.clone(),
         title: thread.title.clone().or_else(|| head.prompt.clone()),
-        title_is_derived: false,
         agent: Some(agent.clone()),
         agents: Vec::new(),
         version: head.version.clone(),
         created,
         updated: head.updated.unwrap_or(created).max(created),
         archived: thread.archived.filter(|at| *at > 0).or(archived_at),
-        changes: None,
-        damaged: false,
-        fingerprint: None,
+        ..Header::default()
     };
     let forked = header.fork_of.is_some();
     Session {

@@ -19,7 +19,6 @@ pub fn header(session: &Session) -> Header {
         source: NAME,
         generation: NAME,
         parent_id: parent_id.map(|id| id.as_str().into()),
-        fork_of: None,
         project_id: session.project_id.as_ref().map(|id| id.as_str().into()),
         project_name: origin.project_name,
         worktree: origin.worktree,
@@ -33,8 +32,7 @@ pub fn header(session: &Session) -> Header {
         updated: session.updated_at.as_millis(),
         archived: origin.archived.map(Timestamp::as_millis),
         changes: changes(&session.metadata),
-        damaged: false,
-        fingerprint: None,
+        ..Header::default()
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) use page::{PageLimits, View};
 pub const MAX_CHARS: usize = 40_000;
 
 /// A request for one page of a history.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HistoryRequest {
     /// The id of the session, or `sessionID:messageID`, as in the `place` of a search result's excerpt.
     pub session_id: String,
@@ -59,15 +59,12 @@ impl HistoryRequest {
     pub fn new(session_id: impl Into<String>) -> Self {
         Self {
             session_id: session_id.into(),
-            cursor: None,
-            newest_first: false,
-            limit: 0,
-            max_chars: 0,
             tool_output: true,
             reasoning: true,
             synthetic: true,
             reverted: true,
             mask: true,
+            ..Self::default()
         }
     }
 

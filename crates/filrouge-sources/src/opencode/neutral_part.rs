@@ -138,9 +138,7 @@ fn read_tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
         error: optional_text(state, "error")?,
         title: state.text("title").map(Into::into),
         pruned: time.and_then(|time| time.millis("compacted")),
-        changes: None,
-        files: Vec::new(),
-        result: None,
+        ..Tool::default()
     };
     add_changes(&mut tool, &metadata);
     Some(tool)

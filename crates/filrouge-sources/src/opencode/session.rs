@@ -41,7 +41,6 @@ fn read_header(session: &SessionText) -> Result<Header> {
         worktree: session.project.worktree.clone(),
         directory: text("directory").or_else(|| session.directory.clone()),
         title: text("title"),
-        title_is_derived: false,
         agent: session.agent.clone(),
         agents: Vec::new(),
         version: text("version"),
@@ -53,7 +52,7 @@ fn read_header(session: &SessionText) -> Result<Header> {
             .object()
             .map(|s| session_changes(&s)),
         damaged: session.damaged,
-        fingerprint: None,
+        ..Header::default()
     })
 }
 

@@ -96,7 +96,7 @@ impl HeadCheckpoints {
 }
 
 /// The state of a session that changes with every append.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeadRow {
     /// The newest seq.
     pub last_seq: u64,
@@ -130,19 +130,10 @@ impl HeadRow {
     /// The unsealed head of a session without items.
     pub fn empty(session: [u8; 16], now: Timestamp) -> Self {
         Self {
-            last_seq: 0,
-            turn_count: 0,
-            turn_rows: 0,
-            open_turns: 0,
             link: GENESIS,
-            adopted: false,
             updated_at: now,
             session,
-            lease: HeadLease::default(),
-            checkpoints: HeadCheckpoints::default(),
-            summaries: Vec::new(),
-            key_id: 0,
-            mac: [0; MAC_BYTES],
+            ..Self::default()
         }
     }
 
@@ -222,11 +213,8 @@ impl HeadRow {
                 adopted,
                 updated_at: r.time()?,
                 session: r.array()?,
-                lease: HeadLease::default(),
-                checkpoints: HeadCheckpoints::default(),
-                summaries: Vec::new(),
                 key_id,
-                mac: [0; MAC_BYTES],
+                ..Self::default()
             };
             if is_extended {
                 row.lease = HeadLease {
