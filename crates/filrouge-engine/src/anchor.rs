@@ -79,11 +79,9 @@ pub struct Anchor {
 }
 
 fn unavailable(path: &Path, e: &io::Error) -> Failure {
-    Failure::new(
-        ErrorCode::StoreUnavailable,
-        format!("the anchor {}: {e}", path.display()),
-    )
-    .with_hint("check that the state directory may be written")
+    ErrorCode::StoreUnavailable
+        .failure(format!("the anchor {}: {e}", path.display()))
+        .with_hint("check that the state directory may be written")
 }
 
 impl Anchor {

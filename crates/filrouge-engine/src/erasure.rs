@@ -208,10 +208,9 @@ impl Erasure {
     ) -> Result<u64, Failure> {
         let scope = &caller.scope(Permission::Erase)?;
         if scope.viewer != Viewer::Operator {
-            return Err(Failure::new(
-                ErrorCode::Forbidden,
-                "only the operator erases many sessions at once",
-            ));
+            return Err(
+                ErrorCode::Forbidden.failure("only the operator erases many sessions at once")
+            );
         }
         let filter = SessionFilter {
             identity_id,

@@ -20,18 +20,13 @@ struct StoredKeyring {
 struct HexSecret(#[serde(with = "filrouge_store::hex")] [u8; 32]);
 
 fn unavailable(path: &Path, e: &io::Error) -> Failure {
-    Failure::new(
-        ErrorCode::StoreUnavailable,
-        format!("{}: {e}", path.display()),
-    )
+    ErrorCode::StoreUnavailable.failure(format!("{}: {e}", path.display()))
 }
 
 fn malformed(path: &Path, detail: impl std::fmt::Display) -> Failure {
-    Failure::new(
-        ErrorCode::KeyMissing,
-        format!("{} is no keyring: {detail}", path.display()),
-    )
-    .with_hint("put the keyring file back from a backup")
+    ErrorCode::KeyMissing
+        .failure(format!("{} is no keyring: {detail}", path.display()))
+        .with_hint("put the keyring file back from a backup")
 }
 
 /// Whether a write may replace the file, and whether it is durable once it returns.
@@ -97,11 +92,9 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(Failure::new(
-                ErrorCode::KeyMissing,
-                format!("there is no keyring at {}", path.display()),
-            )
-            .with_hint("put the keyring file back from a backup"));
+            return Err(ErrorCode::KeyMissing
+                .failure(format!("there is no keyring at {}", path.display()))
+                .with_hint("put the keyring file back from a backup"));
         }
         Err(e) => return Err(unavailable(path, &e)),
     };

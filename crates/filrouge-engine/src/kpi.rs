@@ -139,10 +139,9 @@ fn operator_scope(caller: &Caller) -> Result<Scope, Failure> {
     let scope = caller.scope(Permission::Administer)?;
     match scope.viewer {
         Viewer::Operator => Ok(scope),
-        Viewer::EndUser(_) => Err(Failure::new(
-            ErrorCode::Forbidden,
-            "key figures are about all sessions of the tenant",
-        )),
+        Viewer::EndUser(_) => {
+            Err(ErrorCode::Forbidden.failure("key figures are about all sessions of the tenant"))
+        }
     }
 }
 

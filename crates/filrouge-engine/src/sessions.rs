@@ -184,10 +184,8 @@ impl Sessions {
         let scope = &caller.scope(Permission::Link)?;
         let identity = caller.identity();
         if identity.is_some_and(|identity| *identity != identity_id) {
-            return Err(Failure::new(
-                ErrorCode::Forbidden,
-                "the request is on behalf of another end user than its identity_id",
-            ));
+            return Err(ErrorCode::Forbidden
+                .failure("the request is on behalf of another end user than its identity_id"));
         }
         let link = Link {
             session_id,

@@ -179,10 +179,9 @@ fn too_large(field: &str, bytes: usize, max: usize) -> Failure {
 
 fn check_count(items: usize) -> Result<(), Failure> {
     if items as u64 > TURN_ITEMS_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a turn has at most {TURN_ITEMS_MAX} items, these are more"),
-        ));
+        return Err(ErrorCode::LimitExceeded.failure(format!(
+            "a turn has at most {TURN_ITEMS_MAX} items, these are more"
+        )));
     }
     Ok(())
 }

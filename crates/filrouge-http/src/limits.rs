@@ -194,10 +194,7 @@ impl Limits {
                 let unread = self.unread.clone();
                 Ok(LargeResponsePermit::new(slot, caller, unread))
             }
-            _ => Err(Failure::new(
-                ErrorCode::Overloaded,
-                "too many large answers are being built",
-            )),
+            _ => Err(ErrorCode::Overloaded.failure("too many large answers are being built")),
         }
     }
 }

@@ -9,16 +9,11 @@ use tokio_postgres::error::SqlState;
 pub(crate) fn failure(error: &Error) -> Failure {
     let Some(db) = error.as_db_error() else {
         if error.is_closed() || is_io(error) {
-            return Failure::new(
-                ErrorCode::StoreUnavailable,
-                format!("PostgreSQL: {}", error_chain(error)),
-            );
+            return ErrorCode::StoreUnavailable
+                .failure(format!("PostgreSQL: {}", error_chain(error)));
         }
         // The remaining errors mean that a value has an unexpected type.
-        return Failure::new(
-            ErrorCode::IntegrityError,
-            format!("PostgreSQL: {}", error_chain(error)),
-        );
+        return ErrorCode::IntegrityError.failure(format!("PostgreSQL: {}", error_chain(error)));
     };
     let code = error_code(db.code());
     let failure = Failure::new(
@@ -161,10 +156,7 @@ fn error_chain(error: &Error) -> String {
 
 /// The failure for a stored row that cannot be decoded. `kind` is the kind of row.
 pub(crate) fn malformed(kind: &str) -> Failure {
-    Failure::new(
-        ErrorCode::IntegrityError,
-        format!("a stored {kind} is malformed"),
-    )
+    ErrorCode::IntegrityError.failure(format!("a stored {kind} is malformed"))
 }
 
 /// The failure for a store that does not answer.

@@ -52,11 +52,9 @@ pub(crate) struct Identity {
 
 /// The failure if the schema `filrouge` was created by another program, or changed by hand.
 fn foreign_schema() -> Failure {
-    Failure::new(
-        ErrorCode::Invalid,
-        "the schema filrouge of this database is another program's",
-    )
-    .with_hint("choose another database for the store")
+    ErrorCode::Invalid
+        .failure("the schema filrouge of this database is another program's")
+        .with_hint("choose another database for the store")
 }
 
 /// The contents of a database that concern filrouge.

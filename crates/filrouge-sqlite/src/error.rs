@@ -45,8 +45,5 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
 
 /// The failure for a stored row that cannot be decoded.
 pub(crate) fn malformed(what: &str) -> Failure {
-    Failure::new(
-        ErrorCode::IntegrityError,
-        format!("a stored {what} is malformed"),
-    )
+    ErrorCode::IntegrityError.failure(format!("a stored {what} is malformed"))
 }

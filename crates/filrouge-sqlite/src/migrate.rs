@@ -85,10 +85,7 @@ fn identify_with(conn: &Connection, migrations: &[Migration]) -> Result<FileIden
 pub(crate) fn refuse_older(conn: &Connection) -> Result<(), Failure> {
     let file = identify(conn)?;
     if !file.is_filrouge {
-        return Err(Failure::new(
-            ErrorCode::Invalid,
-            "the file is empty, there is no store in it",
-        ));
+        return Err(ErrorCode::Invalid.failure("the file is empty, there is no store in it"));
     }
     if file.version < SCHEMA_VERSION as u64 {
         let detail = format!(

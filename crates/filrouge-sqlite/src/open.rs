@@ -100,13 +100,10 @@ const WAL_RETRY: Duration = Duration::from_millis(5);
 /// Refuses a SQLite older than [`SQLITE_MIN`].
 pub(crate) fn check_version() -> Result<(), Failure> {
     if rusqlite::version_number() < SQLITE_MIN {
-        return Err(Failure::new(
-            ErrorCode::Internal,
-            format!(
-                "SQLite {} is too old, 3.51.3 is needed",
-                rusqlite::version()
-            ),
-        ));
+        return Err(ErrorCode::Internal.failure(format!(
+            "SQLite {} is too old, 3.51.3 is needed",
+            rusqlite::version()
+        )));
     }
     Ok(())
 }
@@ -138,14 +135,12 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     let mut conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     let mode = wal_mode(&conn, busy_timeout)?;
     if mode != "wal" {
-        return Err(Failure::new(
-            ErrorCode::StoreUnavailable,
-            format!(
+        return Err(ErrorCode::StoreUnavailable
+            .failure(format!(
                 "the file system of {} does not allow WAL (got {mode})",
                 path.display()
-            ),
-        )
-        .with_hint("keep the store on a local disk"));
+            ))
+            .with_hint("keep the store on a local disk"));
     }
     conn.pragma_update(None, "synchronous", "FULL")
         .map_err(failure)?;
@@ -246,12 +241,7 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Failure> {
     };
     std::fs::File::open(parent)
         .and_then(|d| d.sync_all())
-        .map_err(|e| {
-            Failure::new(
-                ErrorCode::StoreUnavailable,
-                format!("{}: {e}", parent.display()),
-            )
-        })
+        .map_err(|e| ErrorCode::StoreUnavailable.failure(format!("{}: {e}", parent.display())))
 }
 
 #[cfg(test)]

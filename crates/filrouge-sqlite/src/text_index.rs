@@ -136,13 +136,10 @@ impl SqliteIndex {
             ErrorCode::IntegrityError => match self.reopen(Some(file.id())) {
                 Ok(_) => {
                     self.damaged.fetch_add(1, Ordering::Relaxed);
-                    Failure::new(
-                        ErrorCode::StoreUnavailable,
-                        format!(
-                            "the search index was damaged ({}); it is rebuilt",
-                            error.detail
-                        ),
-                    )
+                    ErrorCode::StoreUnavailable.failure(format!(
+                        "the search index was damaged ({}); it is rebuilt",
+                        error.detail
+                    ))
                 }
                 Err(failure) => failure,
             },

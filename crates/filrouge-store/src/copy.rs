@@ -141,11 +141,9 @@ pub fn copy<V: View + ?Sized>(
 }
 
 fn copy_of_another_store() -> Failure {
-    Failure::new(
-        ErrorCode::Invalid,
-        "the target is an unfinished copy of another store",
-    )
-    .with_hint("finish that one, or name another target")
+    ErrorCode::Invalid
+        .failure("the target is an unfinished copy of another store")
+        .with_hint("finish that one, or name another target")
 }
 
 fn target_not_empty() -> Failure {
@@ -219,11 +217,9 @@ fn verify_copy(
 }
 
 fn copy_differs(detail: &str) -> Failure {
-    Failure::new(
-        ErrorCode::IntegrityError,
-        format!("the copy differs from the source: {detail}"),
-    )
-    .with_hint("remove the target and copy again; the source was not changed")
+    ErrorCode::IntegrityError
+        .failure(format!("the copy differs from the source: {detail}"))
+        .with_hint("remove the target and copy again; the source was not changed")
 }
 
 /// Checks that the copy is intact and has exactly what was copied.

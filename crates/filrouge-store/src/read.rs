@@ -346,10 +346,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Some(other)
                 if other.row.tenant_id == session.row.tenant_id && scope.can_see(&other.row) =>
             {
-                Err(Failure::new(
-                    ErrorCode::TurnMismatch,
-                    format!("turn {id} belongs to another session"),
-                ))
+                Err(ErrorCode::TurnMismatch
+                    .failure(format!("turn {id} belongs to another session")))
             }
             _ => Ok(()),
         }

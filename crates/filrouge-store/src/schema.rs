@@ -55,9 +55,6 @@ impl Schema {
 
 /// The refusal of a store of format 1, which this program neither reads nor converts.
 pub fn format_1() -> Failure {
-    Failure::new(
-        ErrorCode::Invalid,
-        "the store has format 1, this filrouge reads format 2",
-    )
+    ErrorCode::Invalid.failure("the store has format 1, this filrouge reads format 2")
     .with_hint("choose another place for a new store; no version converts format 1, which was not released")
 }

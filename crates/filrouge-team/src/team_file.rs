@@ -79,10 +79,9 @@ impl Team {
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let displayed_path = path.display();
         let cannot_read = |reason: &dyn std::fmt::Display| {
-            Failure::new(
-                ErrorCode::BadRequest,
-                format!("the team file {displayed_path} cannot be read: {reason}"),
-            )
+            ErrorCode::BadRequest.failure(format!(
+                "the team file {displayed_path} cannot be read: {reason}"
+            ))
         };
         let absolute = std::path::absolute(path).map_err(|e| cannot_read(&e))?;
         let file = std::fs::File::open(&absolute).map_err(|e| {

@@ -147,6 +147,14 @@ codes! {
     StoreFull = "store_full" 507 true "The disk is full",
 }
 
+impl ErrorCode {
+    /// A failure with this code, without a hint.
+    #[must_use]
+    pub fn failure(self, detail: impl Into<String>) -> Failure {
+        Failure::new(self, detail)
+    }
+}
+
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -69,10 +69,7 @@ impl Recorder {
         };
         let thread = std::thread::Builder::new().name(format!("filrouge-{name}"));
         let thread = thread.spawn(run).map_err(|e| {
-            Failure::new(
-                ErrorCode::StoreUnavailable,
-                format!("no thread for the {name}: {e}"),
-            )
+            ErrorCode::StoreUnavailable.failure(format!("no thread for the {name}: {e}"))
         })?;
         Ok(Self {
             stop: Some(stop),

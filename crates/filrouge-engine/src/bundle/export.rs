@@ -116,11 +116,9 @@ fn write<V: View + ?Sized>(
 }
 
 fn no_signing_key() -> Failure {
-    Failure::new(
-        ErrorCode::KeyMissing,
-        "there is no key to sign the bundle with",
-    )
-    .with_hint("put the keyring file back, or export as md or html")
+    ErrorCode::KeyMissing
+        .failure("there is no key to sign the bundle with")
+        .with_hint("put the keyring file back, or export as md or html")
 }
 
 /// Writes the `opening` of a section and its content; returns the SHA-256 of the content's bytes.

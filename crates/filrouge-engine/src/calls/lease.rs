@@ -359,10 +359,8 @@ impl Core {
         lease_request: LeaseRequest,
     ) -> Result<AcquiredLease, Failure> {
         if holder.is_empty() || holder.len() > 256 || holder.chars().any(char::is_control) {
-            return Err(Failure::new(
-                ErrorCode::Invalid,
-                "holder must be 1 to 256 bytes without control characters",
-            ));
+            return Err(ErrorCode::Invalid
+                .failure("holder must be 1 to 256 bytes without control characters"));
         }
         let lease_command = LeaseCommand {
             session_id: session.clone(),

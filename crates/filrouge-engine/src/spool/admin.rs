@@ -250,10 +250,9 @@ impl SpoolAdmin {
             folder.rewrite_dead(kept.iter()).map_err(spool_failure)?;
         }
         match (id, removed) {
-            (Some(id), 0) => Err(Failure::new(
-                ErrorCode::Invalid,
-                format!("there is no dead letter {id} that contains a write"),
-            )),
+            (Some(id), 0) => Err(ErrorCode::Invalid.failure(format!(
+                "there is no dead letter {id} that contains a write"
+            ))),
             _ => Ok(removed),
         }
     }

@@ -128,10 +128,7 @@ impl Turns {
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         if request.answer_neutral.is_none() {
-            return Err(Failure::new(
-                ErrorCode::AnswerMissing,
-                "a replacement needs answer_neutral",
-            ));
+            return Err(ErrorCode::AnswerMissing.failure("a replacement needs answer_neutral"));
         }
         let scope = &fenced_scope(scope, request.fence, request.release)?;
         let started = self.start_with_origin(scope, session, request, Some(old), None);

@@ -109,11 +109,9 @@ impl LargeResponsePermit {
 }
 
 fn too_many_unread() -> Failure {
-    Failure::new(
-        ErrorCode::Overloaded,
-        "too many bytes of large responses wait for their clients",
-    )
-    .with_hint("first read the responses that you have requested")
+    ErrorCode::Overloaded
+        .failure("too many bytes of large responses wait for their clients")
+        .with_hint("first read the responses that you have requested")
 }
 
 fn file_failure(error: &io::Error) -> Failure {

@@ -146,10 +146,7 @@ fn compare(
 }
 
 fn other_keyring(detail: String) -> Failure {
-    Failure::new(
-        ErrorCode::KeyMissing,
-        format!("the store is written with another keyring: {detail}"),
-    )
+    ErrorCode::KeyMissing.failure(format!("the store is written with another keyring: {detail}"))
     .with_hint(
         "all servers of a store need the same keyring file: copy it from the one that wrote first",
     )

@@ -95,11 +95,9 @@ pub trait CopyTarget: Send {
 
 /// The failure of a run after another run has written to its target.
 pub fn overtaken_run() -> Failure {
-    Failure::new(
-        ErrorCode::StoreUnavailable,
-        "another run has since written to this store",
-    )
-    .with_hint("check which copy it now holds before you run this again")
+    ErrorCode::StoreUnavailable
+        .failure("another run has since written to this store")
+        .with_hint("check which copy it now holds before you run this again")
 }
 
 /// The failure for opening an unfinished copy.

@@ -160,10 +160,7 @@ impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
         for note in self.source.view.notes()? {
             let verified = match note {
                 Some(note) => self.source.note_row(&note.name),
-                None => Err(Failure::new(
-                    ErrorCode::IntegrityError,
-                    "a stored note is malformed",
-                )),
+                None => Err(ErrorCode::IntegrityError.failure("a stored note is malformed")),
             };
             match verified {
                 Ok(note) => note.map_or(Ok(()), |note| self.copy_note(note, &end))?,

@@ -95,10 +95,7 @@ impl MemoryHot {
 }
 
 fn session_too_large() -> Failure {
-    Failure::new(
-        ErrorCode::HotUnavailable,
-        "the session is larger than the hot store",
-    )
+    ErrorCode::HotUnavailable.failure("the session is larger than the hot store")
 }
 
 #[async_trait]

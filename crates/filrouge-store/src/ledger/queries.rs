@@ -332,10 +332,9 @@ impl dyn Ledger + '_ {
         let write = Write::PutNote(note);
         match self.put(Command { scope, write }).await? {
             Outcome::Note(is_written) => Ok(is_written),
-            _ => Err(Failure::new(
-                ErrorCode::Internal,
-                "the ledger returned the outcome of another write",
-            )),
+            _ => {
+                Err(ErrorCode::Internal.failure("the ledger returned the outcome of another write"))
+            }
         }
     }
 

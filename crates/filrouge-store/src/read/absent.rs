@@ -17,27 +17,19 @@ pub fn session_erased(id: &SessionId) -> Failure {
 /// The failure for creating a session whose id another owner uses. No other operation reveals that an id is in use
 /// (P6).
 pub fn session_conflict() -> Failure {
-    Failure::new(
-        ErrorCode::SessionConflict,
-        "a session with this id belongs to another owner",
-    )
-    .with_hint("choose another session_id")
+    ErrorCode::SessionConflict
+        .failure("a session with this id belongs to another owner")
+        .with_hint("choose another session_id")
 }
 
 /// The failure for a session that is absent or hidden from the caller; the caller cannot distinguish the two (P6).
 pub fn session_not_found(id: &SessionId) -> Failure {
-    Failure::new(
-        ErrorCode::SessionNotFound,
-        format!("there is no session {:?}", id.as_str()),
-    )
+    ErrorCode::SessionNotFound.failure(format!("there is no session {:?}", id.as_str()))
 }
 
 /// The failure for a turn that is absent or hidden from the caller.
 pub fn turn_not_found(id: &TurnId) -> Failure {
-    Failure::new(
-        ErrorCode::TurnNotFound,
-        format!("there is no turn {id} in this session"),
-    )
+    ErrorCode::TurnNotFound.failure(format!("there is no turn {id} in this session"))
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {

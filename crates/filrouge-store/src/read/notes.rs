@@ -29,16 +29,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             _ if self.check == MacCheck::Unverified => return Ok(row),
             None | Some(Some(true)) => {}
             Some(Some(false)) => {
-                return Err(Failure::new(
-                    ErrorCode::IntegrityError,
-                    format!("note {name:?} was changed"),
-                ));
+                return Err(ErrorCode::IntegrityError.failure(format!("note {name:?} was changed")));
             }
             Some(None) => {
-                return Err(Failure::new(
-                    ErrorCode::KeyMissing,
-                    format!("note {name:?} was written with a key that is not in the keyring"),
-                ));
+                return Err(ErrorCode::KeyMissing.failure(format!(
+                    "note {name:?} was written with a key that is not in the keyring"
+                )));
             }
         }
         let mac = row.as_ref().map(|row| &row.mac);

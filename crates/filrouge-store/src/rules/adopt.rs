@@ -44,10 +44,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
     let turns = build_turn_rows(&mut session, &rebuilt)?;
     session.pk = w.tx.insert_session(row)?;
     if session.pk > PK_MAX {
-        return Err(Failure::new(
-            ErrorCode::Internal,
-            "the store has run out of session numbers",
-        ));
+        return Err(ErrorCode::Internal.failure("the store has run out of session numbers"));
     }
     for row in &records {
         w.tx.insert_record(session.pk, row)?;

@@ -105,14 +105,12 @@ fn replay<T: Tx>(
         return Ok(None);
     }
     if new_ids > 0 {
-        return Err(Failure::new(
-            ErrorCode::PartialReplay,
-            format!(
+        return Err(ErrorCode::PartialReplay
+            .failure(format!(
                 "{} of the batch's item ids are known and {new_ids} are not",
                 stored_ids.len()
-            ),
-        )
-        .with_hint("send a batch again exactly as it was first sent"));
+            ))
+            .with_hint("send a batch again exactly as it was first sent"));
     }
     let mut first_seq = turn.first_seq;
     for (index, (id, offset, seq)) in stored_ids.iter().enumerate() {

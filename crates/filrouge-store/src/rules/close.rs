@@ -23,14 +23,11 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
     if let Some(request) = &close.request_id {
         let start = start_of(w, &session, &row)?;
         if start.request_id != *request {
-            return Err(Failure::new(
-                ErrorCode::TurnMismatch,
-                format!(
-                    "turn {} was started by request_id {:?}",
-                    close.turn_id,
-                    start.request_id.as_str()
-                ),
-            ));
+            return Err(ErrorCode::TurnMismatch.failure(format!(
+                "turn {} was started by request_id {:?}",
+                close.turn_id,
+                start.request_id.as_str()
+            )));
         }
     }
     let status = match close.ending {
@@ -304,14 +301,12 @@ impl GivenAnswers<'_> {
         let has_final = row.finals.map(|seq| seq != 0);
         for (slot, given) in [self.neutral, self.translated].into_iter().enumerate() {
             if has_final[slot] && given.is_some() && given != stored_texts[slot].as_ref() {
-                return Err(Failure::new(
-                    ErrorCode::IdempotencyMismatch,
-                    format!(
+                return Err(ErrorCode::IdempotencyMismatch
+                    .failure(format!(
                         "the turn has another final item at seq {}",
                         row.finals[slot]
-                    ),
-                )
-                .with_hint("finalize without an answer to promote it"));
+                    ))
+                    .with_hint("finalize without an answer to promote it"));
             }
         }
         let wants_translation = start_of(w, session, row)?.application.wants_translation()

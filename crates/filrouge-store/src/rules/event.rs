@@ -73,10 +73,9 @@ fn insert<T: Tx>(
         false => EVENTS_MAX,
     };
     if number > limit {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a session has at most {limit} events"),
-        ));
+        return Err(
+            ErrorCode::LimitExceeded.failure(format!("a session has at most {limit} events"))
+        );
     }
     let row = EventRow::sealed(number, event, w.ctx.keyring, session.pk);
     w.tx.insert_event(session.pk, &row)?;

@@ -34,11 +34,9 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
         // The refusal reveals that the session has an owner, but not which one. The only other request that reveals
         // this is the creation of a session (DESIGN §7).
         Some(_) => {
-            return Err(Failure::new(
-                ErrorCode::SessionLinked,
-                "the session is linked to another identity",
-            )
-            .with_hint("begin another session for this identity"));
+            return Err(ErrorCode::SessionLinked
+                .failure("the session is linked to another identity")
+                .with_hint("begin another session for this identity"));
         }
         None if !w.scope.can_see(&session.row) => return Err(session_not_found(id)),
         None => {}

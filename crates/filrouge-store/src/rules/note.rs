@@ -11,10 +11,9 @@ use crate::rows::{Change, NOTE_MAX, NoteRow, Tx};
 /// returns `Outcome::Note(false)`.
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, note: &PutNote) -> Result<Outcome, Failure> {
     if note.value.len() > NOTE_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a note has at most {NOTE_MAX} bytes"),
-        ));
+        return Err(
+            ErrorCode::LimitExceeded.failure(format!("a note has at most {NOTE_MAX} bytes"))
+        );
     }
     let stored = w.snapshot().note_row(&note.name)?;
     let version = stored.as_ref().map_or(0, |n| n.version);

@@ -68,11 +68,9 @@ pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<
         .as_ref()
         .is_some_and(|v| !v.contains(&version))
     {
-        return Err(Failure::new(
-            ErrorCode::PreconditionFailed,
-            "the session no longer has the version that If-Match names",
-        )
-        .with_hint("get it again, look at what has changed, and send its new ETag"));
+        return Err(ErrorCode::PreconditionFailed
+            .failure("the session no longer has the version that If-Match names")
+            .with_hint("get it again, look at what has changed, and send its new ETag"));
     }
     put_row(w, session, row, (0, 0), Change::Patched)
 }

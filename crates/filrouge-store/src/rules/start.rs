@@ -122,10 +122,8 @@ fn ordinal_and_version<T: Tx>(
         check_open_turns(start, session)?;
         let ordinal = session.head.turn_count + 1;
         if ordinal > ORDINAL_MAX {
-            return Err(Failure::new(
-                ErrorCode::LimitExceeded,
-                format!("a session has at most {ORDINAL_MAX} turns"),
-            ));
+            return Err(ErrorCode::LimitExceeded
+                .failure(format!("a session has at most {ORDINAL_MAX} turns")));
         }
         return Ok((ordinal, 1));
     };
@@ -151,10 +149,9 @@ fn ordinal_and_version<T: Tx>(
         .with_hint("replace the newer one"));
     }
     if row.record_version == VERSION_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a turn has at most {VERSION_MAX} versions"),
-        ));
+        return Err(
+            ErrorCode::LimitExceeded.failure(format!("a turn has at most {VERSION_MAX} versions"))
+        );
     }
     Ok((row.ordinal, row.record_version + 1))
 }
@@ -197,13 +194,10 @@ fn replay<T: Tx>(
         .is_same_request(&session, (&row, row.first_seq), stored, current)?;
     let differs = !is_same;
     if differs && start.event.replaces.is_some() {
-        return Err(Failure::new(
-            ErrorCode::IdempotencyMismatch,
-            format!(
-                "request_id {:?} was used with another body",
-                start.event.request_id.as_str()
-            ),
-        ));
+        return Err(ErrorCode::IdempotencyMismatch.failure(format!(
+            "request_id {:?} was used with another body",
+            start.event.request_id.as_str()
+        )));
     }
     let may_reopen = row.status == TurnStatus::Interrupted && row.redacted_by == 0 && start.reopen;
     let (turn, written) = if may_reopen && w.snapshot().next_version(&session, &row)?.is_none() {

@@ -183,10 +183,7 @@ pub(super) fn insert_session<T: Tx>(
     };
     let pk = w.tx.insert_session(&row)?;
     if pk > PK_MAX {
-        return Err(Failure::new(
-            ErrorCode::Internal,
-            "the store has run out of session numbers",
-        ));
+        return Err(ErrorCode::Internal.failure("the store has run out of session numbers"));
     }
     let head = HeadRow::empty(row.fingerprint(), updated_at);
     let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);

@@ -166,11 +166,9 @@ impl FromStr for ChangeCursor {
 }
 
 pub(super) fn invalid_cursor(text: impl fmt::Debug) -> Failure {
-    Failure::new(
-        ErrorCode::Invalid,
-        format!("{text:?} is no cursor of this feed"),
-    )
-    .with_hint("pass a next_cursor unchanged, or leave it out to begin with the first change")
+    ErrorCode::Invalid
+        .failure(format!("{text:?} is no cursor of this feed"))
+        .with_hint("pass a next_cursor unchanged, or leave it out to begin with the first change")
 }
 
 /// Identifies a change for as long as the store exists, whatever page it is read in. As text: `LANE-COMMIT.INDEX`.

@@ -26,10 +26,9 @@ pub(in crate::rules) fn check_tail<T: Tx>(
         return Err(session.integrity_failure(Some(seq), detail));
     }
     if session.head.last_seq + added > SEQ_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a session has at most {SEQ_MAX} items"),
-        ));
+        return Err(
+            ErrorCode::LimitExceeded.failure(format!("a session has at most {SEQ_MAX} items"))
+        );
     }
     Ok(())
 }
@@ -43,14 +42,12 @@ pub(in crate::rules) fn check_finals(
     for item in batch.items() {
         if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
             if has_final[slot] {
-                return Err(Failure::new(
-                    ErrorCode::FinalExists,
-                    format!(
+                return Err(ErrorCode::FinalExists
+                    .failure(format!(
                         "the turn has a final item of variant {} already",
                         item.variant
-                    ),
-                )
-                .with_hint("use another channel, or replace the turn once it is closed"));
+                    ))
+                    .with_hint("use another channel, or replace the turn once it is closed"));
             }
             has_final[slot] = true;
         }
@@ -85,10 +82,9 @@ pub(in crate::rules) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
 /// Checks that a turn with `present` items stays within the limit when it gets this batch.
 pub(in crate::rules) fn check_count(present: u64, batch: &Batch) -> Result<(), Failure> {
     if present + batch.count() > TURN_ITEMS_MAX {
-        return Err(Failure::new(
-            ErrorCode::LimitExceeded,
-            format!("a turn has at most {TURN_ITEMS_MAX} items"),
-        ));
+        return Err(
+            ErrorCode::LimitExceeded.failure(format!("a turn has at most {TURN_ITEMS_MAX} items"))
+        );
     }
     Ok(())
 }
