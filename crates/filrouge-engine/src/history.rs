@@ -162,8 +162,7 @@ impl History {
                 let parsed = copy.turns.iter().map(|turn| serde_json::from_slice(turn));
                 let parsed: Result<Vec<Turn>, _> = parsed.collect();
                 let parsed = parsed.map_err(|e| {
-                    let detail = format!("a copied turn cannot be read: {e}");
-                    Failure::new(ErrorCode::Internal, detail)
+                    ErrorCode::Internal.failure(format!("a copied turn cannot be read: {e}"))
                 })?;
                 (parsed, copy.next_cursor)
             }
@@ -240,8 +239,7 @@ impl History {
     pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
         self.check_insertable(&turn)?;
         let Some(identity) = turn.identity_id.clone() else {
-            let detail = "a turn must have an identity to be inserted";
-            return Err(Failure::new(ErrorCode::Invalid, detail));
+            return Err(ErrorCode::Invalid.failure("a turn must have an identity to be inserted"));
         };
         let is_finalized = turn.status == TurnStatus::Finalized;
         if is_finalized && turn.answer_neutral.is_none() {

@@ -33,10 +33,7 @@ impl Upkeep {
         if self.spool.is_none() {
             return query.await;
         }
-        let timed_out = |_| {
-            let detail = "the store does not answer";
-            Err(Failure::new(ErrorCode::StoreUnavailable, detail))
-        };
+        let timed_out = |_| Err(ErrorCode::StoreUnavailable.failure("the store does not answer"));
         tokio::time::timeout(QUERY_TIMEOUT, query)
             .await
             .unwrap_or_else(timed_out)

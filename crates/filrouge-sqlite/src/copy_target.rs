@@ -99,10 +99,8 @@ fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
 
 /// Returns the device and inode of the file at `path`.
 fn file_id(path: &Path) -> Result<(u64, u64), Failure> {
-    let metadata = fs::metadata(path).map_err(|e| {
-        let detail = format!("{}: {e}", path.display());
-        Failure::new(ErrorCode::StoreUnavailable, detail)
-    })?;
+    let metadata = fs::metadata(path)
+        .map_err(|e| ErrorCode::StoreUnavailable.failure(format!("{}: {e}", path.display())))?;
     Ok((metadata.dev(), metadata.ino()))
 }
 

@@ -186,8 +186,7 @@ fn start_change_checks(store_state: &Arc<StoreState>) -> Result<(), Failure> {
     };
     let thread = std::thread::Builder::new().name("filrouge-follow".to_owned());
     thread.spawn(work).map(drop).map_err(|e| {
-        let detail = format!("no thread to follow other processes: {e}");
-        Failure::new(ErrorCode::StoreUnavailable, detail)
+        ErrorCode::StoreUnavailable.failure(format!("no thread to follow other processes: {e}"))
     })
 }
 

@@ -48,10 +48,8 @@ pub struct OsEntropy;
 
 impl Entropy for OsEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Failure> {
-        getrandom::fill(bytes).map_err(|e| {
-            let detail = format!("the random source failed: {e}");
-            Failure::new(ErrorCode::Internal, detail)
-        })
+        getrandom::fill(bytes)
+            .map_err(|e| ErrorCode::Internal.failure(format!("the random source failed: {e}")))
     }
 }
 

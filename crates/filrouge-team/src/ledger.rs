@@ -267,10 +267,9 @@ impl Record for LedgerRecord {
 
     async fn write_task(&self, task: Option<&str>) -> Result<(), Failure> {
         if let Some(bytes) = task.map(str::len).filter(|b| *b > TEAM_TASK_BYTES_MAX) {
-            let detail = format!(
+            return Err(ErrorCode::LimitExceeded.failure(format!(
                 "the team task has {bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed"
-            );
-            return Err(Failure::new(ErrorCode::LimitExceeded, detail));
+            )));
         }
         let mut progress = self.writer.progress.lock().await;
         self.writer.write_task(&mut progress, task).await

@@ -64,8 +64,7 @@ impl<'t> PromptBuilder<'t> {
         answered: &str,
     ) -> Result<String, Failure> {
         let message = context.by_id(answered).ok_or_else(|| {
-            let detail = format!("there is no message {answered:?} to answer");
-            Failure::new(ErrorCode::Invalid, detail)
+            ErrorCode::Invalid.failure(format!("there is no message {answered:?} to answer"))
         })?;
         let history = history::render(context, answered, self.member_window(member));
         let template = match &member.kind {

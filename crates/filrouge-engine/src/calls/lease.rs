@@ -415,6 +415,5 @@ fn checked_duration(
     if (min..=max_ms).contains(&ms) {
         return Ok(Duration::from_millis(ms));
     }
-    let detail = format!("{name} is {ms}, and must be {min} to {max_ms}");
-    Err(Failure::new(ErrorCode::Invalid, detail))
+    Err(ErrorCode::Invalid.failure(format!("{name} is {ms}, and must be {min} to {max_ms}")))
 }

@@ -93,8 +93,7 @@ pub(super) async fn acquire(
     // If the caller was cancelled, the result is dropped, which releases the lease.
     let acquired = tokio::spawn(acquire_task.in_current_span()).await;
     acquired.unwrap_or_else(|e| {
-        let detail = format!("the task that acquires a lease ended: {e}");
-        Err(Failure::new(ErrorCode::Internal, detail))
+        Err(ErrorCode::Internal.failure(format!("the task that acquires a lease ended: {e}")))
     })
 }
 

@@ -50,7 +50,6 @@ impl RestoreQuery {
         } else {
             return Ok(());
         };
-        let what = format!("{limit} must be at least 1");
-        Err(Failure::new(ErrorCode::Invalid, what))
+        Err(ErrorCode::Invalid.failure(format!("{limit} must be at least 1")))
     }
 }

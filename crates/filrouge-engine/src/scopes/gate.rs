@@ -96,8 +96,7 @@ impl LedgerGate {
                 return Ok(());
             }
         }
-        let what = "a redaction could not be noted: too many at once";
-        Err(Failure::new(ErrorCode::Overloaded, what))
+        Err(ErrorCode::Overloaded.failure("a redaction could not be noted: too many at once"))
     }
 }
 

@@ -53,8 +53,7 @@ impl FirstAttempt {
         let ended = tokio::time::timeout(timeout, attempt).await.ok()?;
         self.attempt = None;
         Some(ended.unwrap_or_else(|e| {
-            let what = format!("the task of a write ended early: {e}");
-            Err(Failure::new(ErrorCode::Internal, what))
+            Err(ErrorCode::Internal.failure(format!("the task of a write ended early: {e}")))
         }))
     }
 }

@@ -150,8 +150,7 @@ impl Indexes {
             .mode(0o700)
             .create(&self.dir);
         result.map_err(|why| {
-            let message = format!("{}: {why}", self.dir.display());
-            Failure::new(ErrorCode::StoreUnavailable, message)
+            ErrorCode::StoreUnavailable.failure(format!("{}: {why}", self.dir.display()))
         })?;
         let index = (self.open)(file)?;
         let lock = file.with_extension("lock");

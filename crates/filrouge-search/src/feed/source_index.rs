@@ -184,8 +184,7 @@ impl SourceIndex {
             return Ok(Some(FeederLock::default()));
         };
         FeederLock::try_acquire(path).map_err(|why| {
-            let message = format!("{}: {why}", path.display());
-            Failure::new(ErrorCode::StoreUnavailable, message)
+            ErrorCode::StoreUnavailable.failure(format!("{}: {why}", path.display()))
         })
     }
 }

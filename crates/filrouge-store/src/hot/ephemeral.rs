@@ -144,8 +144,7 @@ impl EphemeralSessions {
     /// too large, `hot_unavailable`, and the gate's errors.
     pub async fn write(&self, command: &Command) -> Result<(Outcome, Edition), Failure> {
         let Some(session) = command.write.session_id() else {
-            let detail = "a note belongs to no session";
-            return Err(Failure::new(ErrorCode::Invalid, detail));
+            return Err(ErrorCode::Invalid.failure("a note belongs to no session"));
         };
         let name = self.session_name(&command.scope.tenant, session);
         let slot = self.slot(&name.key);

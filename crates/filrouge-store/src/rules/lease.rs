@@ -322,11 +322,9 @@ pub(super) fn release_in_head<T: Tx>(
 pub(super) fn check_no_fence(scope: &Scope) -> Result<(), Failure> {
     match scope.fence {
         None => Ok(()),
-        Some(token) => {
-            let detail = format!("fence {} was never granted", token.fence);
-            Err(Failure::new(ErrorCode::StaleFence, detail)
-                .with_hint("take a lease of the session, or resume it with create: true"))
-        }
+        Some(token) => Err(ErrorCode::StaleFence
+            .failure(format!("fence {} was never granted", token.fence))
+            .with_hint("take a lease of the session, or resume it with create: true")),
     }
 }
 

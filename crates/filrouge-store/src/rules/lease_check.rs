@@ -144,8 +144,7 @@ impl LeaseCheck<'_> {
 
 /// The failure for a lease that has expired or was released.
 fn lease_ended_failure(fence: u64) -> Failure {
-    let detail = format!("the lease with fence {fence} has ended");
-    Failure::new(ErrorCode::LeaseExpired, detail)
+    ErrorCode::LeaseExpired.failure(format!("the lease with fence {fence} has ended"))
 }
 
 /// The expiry of a lease that is acquired or renewed now. No lease is longer than [`LONGEST_LEASE`].

@@ -77,10 +77,8 @@ fn json_string(text: &str) -> String {
 /// # Errors
 /// `invalid` for an id that is not a valid item id.
 pub(crate) fn item_id_of(message: &Message) -> Result<ItemId, Failure> {
-    ItemId::new(&*message.id).map_err(|e| {
-        let detail = format!("the message id {:?}: {e}", message.id);
-        Failure::new(ErrorCode::Invalid, detail)
-    })
+    ItemId::new(&*message.id)
+        .map_err(|e| ErrorCode::Invalid.failure(format!("the message id {:?}: {e}", message.id)))
 }
 
 /// Writes a message as an item on this channel. `error` is the failure of its agent, if it failed.

@@ -46,10 +46,8 @@ pub(crate) fn created_at(session: &Session) -> Timestamp {
 /// # Errors
 /// `session_not_found`: the text is not a valid id, so no session has it.
 pub(crate) fn parse_session_id(id: &str) -> Result<SessionId, Failure> {
-    SessionId::new(id).map_err(|e| {
-        let detail = format!("no session {id:?}: {e}");
-        Failure::new(ErrorCode::SessionNotFound, detail)
-    })
+    SessionId::new(id)
+        .map_err(|e| ErrorCode::SessionNotFound.failure(format!("no session {id:?}: {e}")))
 }
 
 /// Checks that the tenant records all items, and not only questions and answers.

@@ -109,11 +109,10 @@ pub async fn import(
 ) -> Result<Imported, Failure> {
     check_records_all(&engine, &caller)?;
     if snapshot.team_id != team.id {
-        let detail = format!(
+        return Err(ErrorCode::Invalid.failure(format!(
             "the snapshot belongs to team {:?}, not to {:?}",
             snapshot.team_id, team.id
-        );
-        return Err(Failure::new(ErrorCode::Invalid, detail));
+        )));
     }
     let session = target_session(&engine, &caller, team, snapshot).await?;
     let options = OpenOptions {

@@ -252,8 +252,7 @@ impl SessionLease {
             if state.lost.is_some() {
                 return Ok(());
             }
-            let detail = "the session was closed here";
-            state.lost = Some(Failure::new(ErrorCode::LeaseExpired, detail));
+            state.lost = Some(ErrorCode::LeaseExpired.failure("the session was closed here"));
             state.fence
         };
         self.engine

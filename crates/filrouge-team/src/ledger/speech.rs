@@ -44,8 +44,7 @@ pub(super) struct LedgerSpeech {
 
 /// The failure of a call to a recording task that has ended.
 fn recording_ended<E>(_: E) -> Failure {
-    let detail = "the recording of this message has ended";
-    Failure::new(ErrorCode::Internal, detail)
+    ErrorCode::Internal.failure("the recording of this message has ended")
 }
 
 /// Begins to record a message. The receiver yields the message once it has ended.

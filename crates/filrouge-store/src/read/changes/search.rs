@@ -53,10 +53,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 self.entries(&row, rows.last())?;
                 Ok(row)
             }
-            _ => {
-                let detail = format!("commit {commit_no} is missing");
-                Err(Failure::new(ErrorCode::IntegrityError, detail))
-            }
+            _ => Err(ErrorCode::IntegrityError.failure(format!("commit {commit_no} is missing"))),
         }
     }
 }

@@ -68,8 +68,7 @@ impl Progress {
 impl CopyObserver for Progress {
     fn progress(&mut self, stage: CopyStage, done: u64, total: u64) -> Result<(), Failure> {
         if self.stop.load(Ordering::Relaxed) {
-            let detail = "the copy was stopped";
-            return Err(Failure::new(ErrorCode::StoreUnavailable, detail));
+            return Err(ErrorCode::StoreUnavailable.failure("the copy was stopped"));
         }
         self.show(stage, done, total);
         Ok(())
