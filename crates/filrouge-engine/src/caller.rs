@@ -96,7 +96,6 @@ impl Caller {
     }
 
     /// Whether the caller has a permission.
-    #[must_use]
     pub fn has_permission(&self, permission: Permission) -> bool {
         let for_identity = self.identity.is_some();
         permission.check(self.role, for_identity).is_ok()

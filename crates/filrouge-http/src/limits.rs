@@ -129,7 +129,6 @@ impl Limits {
     }
 
     /// The configured limits.
-    #[must_use]
     pub fn settings(&self) -> &LimitSettings {
         &self.settings
     }
@@ -201,7 +200,6 @@ impl Limits {
 
 /// A caller among those that share a limit: the name of its credentials, which is empty without credentials, and the end
 /// user that it acts for. The end users of one service have separate shares, and so do the services of one end user.
-#[must_use]
 pub fn key_and_end_user(caller: &Caller) -> (String, String) {
     let end_user = caller.identity().map_or("", |id| id.as_str());
     let key = caller.name().unwrap_or_default();

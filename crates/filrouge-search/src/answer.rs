@@ -79,7 +79,6 @@ pub struct Results {
 
 impl Results {
     /// The totals as text. A session that was found only by its meaning has no match.
-    #[must_use]
     pub fn totals(&self) -> String {
         let (sessions, matches) = (self.total_sessions, self.total_matches);
         let (s, es) = (plural(sessions, "s"), plural(matches, "es"));

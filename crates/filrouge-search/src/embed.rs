@@ -58,7 +58,6 @@ pub enum EmbedError {
 
 impl EmbedError {
     /// The error code that a caller of filrouge gets (DESIGN §12).
-    #[must_use]
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::Unavailable(_) => ErrorCode::Overloaded,
@@ -77,7 +76,6 @@ impl From<EmbedError> for Failure {
 /// Quantizes a vector of unit length to eight bits per element, the form in which an index stores it. The scale depends
 /// only on the number of elements, not on the largest element of the vector. So the products of quantized vectors with
 /// the same number of elements can be compared directly.
-#[must_use]
 pub fn quantize(exact: &[f32]) -> Vec<i8> {
     #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
     let scale = (exact.len() as f32).sqrt() * 20.0;

@@ -61,7 +61,6 @@ pub struct Piece<'a> {
 pub struct Malformed;
 
 /// Returns the document kind of a role in an index; [`TITLE`] for `None`.
-#[must_use]
 pub const fn kind(role: Option<Role>) -> u8 {
     match role {
         Some(Role::User) => 0,
@@ -106,14 +105,12 @@ impl<'a> SearchDocument<'a> {
     }
 
     /// Its document kind in an index.
-    #[must_use]
     pub const fn kind(&self) -> u8 {
         kind(self.role)
     }
 
     /// Returns all texts in the form that an index searches: folded, with U+001F between them. A JSON text occurs
     /// twice: as written, and with its escapes resolved.
-    #[must_use]
     pub fn folded(&self) -> String {
         let mut folded = String::new();
         for piece in &self.pieces {
@@ -128,14 +125,12 @@ impl<'a> SearchDocument<'a> {
     }
 
     /// The bytes that an index stores.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // Encoding into memory cannot fail.
         postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
     }
 
     /// The digest by which an index detects that a document has changed.
-    #[must_use]
     pub fn digest(&self) -> u64 {
         digest::hash_bytes(&self.encode())
     }

@@ -93,7 +93,6 @@ pub enum ToolStatus {
 
 impl ToolStatus {
     /// Whether a call has not ended yet.
-    #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }

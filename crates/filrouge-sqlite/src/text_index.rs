@@ -96,7 +96,6 @@ impl SqliteIndex {
     }
 
     /// The path of the file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -31,7 +31,6 @@ impl fmt::Debug for StreamId {
 
 impl StreamId {
     /// The key of item `number` of the recording.
-    #[must_use]
     pub fn item_id(self, number: u64) -> Option<ItemId> {
         ItemId::new(format!("{self}.{number}")).ok()
     }
@@ -64,7 +63,6 @@ filrouge_types::words!(
 
 impl PieceKind {
     /// Whether a piece of this kind can be part of the answer.
-    #[must_use]
     pub const fn can_be_answer(self) -> bool {
         matches!(self, Self::Text | Self::Refusal | Self::Complete)
     }

@@ -193,7 +193,6 @@ impl FairSlots {
     }
 
     /// The number of held slots.
-    #[must_use]
     pub fn held(&self) -> usize {
         lock(&self.0.usage).held
     }

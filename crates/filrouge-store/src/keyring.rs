@@ -241,7 +241,6 @@ impl Keyring {
     }
 
     /// Whether the keyring has the key `id`.
-    #[must_use]
     pub fn contains(&self, id: KeyId) -> bool {
         self.keys.contains_key(&id)
     }
@@ -270,7 +269,6 @@ impl Keyring {
 
     /// The key of the seals of a search index. `name` identifies the index: the id of its store, or its file. The key is
     /// derived from the root key, so a rotation does not change it.
-    #[must_use]
     pub fn index_key(&self, name: &[u8]) -> IndexKey {
         let secret = root_secret(&self.secrets, self.root);
         IndexKey::new(SecretNumbers(derived_key(secret, INDEX_KEY, name)))

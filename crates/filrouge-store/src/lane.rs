@@ -24,13 +24,11 @@ impl Lane {
     }
 
     /// The lane's number.
-    #[must_use]
     pub const fn number(self) -> u16 {
         self.0
     }
 
     /// The lane's index in a list of all lanes.
-    #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -71,7 +69,6 @@ impl Lanes {
     }
 
     /// The number.
-    #[must_use]
     pub const fn count(self) -> u16 {
         self.0
     }
@@ -83,7 +80,6 @@ impl Lanes {
 
     /// The lane of the session with this name. It depends on nothing else, so every server finds the same lane without
     /// a read.
-    #[must_use]
     pub fn of_session(self, tenant: &TenantId, session: &SessionId) -> Lane {
         if self == Self::ONE {
             return Lane::FIRST;
@@ -95,7 +91,6 @@ impl Lanes {
     }
 
     /// The lane of the session with this number.
-    #[must_use]
     pub const fn of_pk(self, pk: SessionPk) -> Lane {
         // The remainder is below the number of lanes.
         Lane((pk % self.0 as u64) as u16)

@@ -52,7 +52,6 @@ pub enum IndexScope {
 
 impl IndexScope {
     /// Whether this scope includes the documents of `shard`.
-    #[must_use]
     pub fn contains(&self, shard: &Shard) -> bool {
         match self {
             Self::Shard(owner_shard) => owner_shard == shard,

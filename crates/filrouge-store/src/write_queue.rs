@@ -46,7 +46,6 @@ pub struct Request {
 
 impl Request {
     /// How long the write has waited for its lane.
-    #[must_use]
     pub fn waited(&self) -> Duration {
         let since = self.waits_since;
         since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -96,7 +95,6 @@ fn unavailable(what: &str) -> Failure {
 }
 
 /// The failure of an operation on a closed store.
-#[must_use]
 pub fn closed_failure() -> Failure {
     unavailable("the store is closed").with_hint("the server is stopping; try again soon")
 }
@@ -167,7 +165,6 @@ impl WriteQueue {
     }
 
     /// The number of waiting writes.
-    #[must_use]
     pub fn queued(&self) -> u64 {
         let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
         queued as u64

@@ -77,7 +77,6 @@ impl Team {
     }
 
     /// The member who spoke. The name decides if no member has the speaker's id, as in a file of another program.
-    #[must_use]
     pub fn member_who_spoke(&self, speaker: &Speaker) -> Option<&Member> {
         let by_id = self.member(&speaker.id);
         by_id.or_else(|| self.find(&speaker.name))

@@ -24,14 +24,12 @@ stored_words!(
 
 impl Variant {
     /// The variant's index in an array with one value per variant.
-    #[must_use]
     pub fn slot(self) -> usize {
         usize::from(self.code())
     }
 
     /// The name of the variant in documents. `copied` states whether the text is a copy of the text in the other
     /// language; it only affects `Translated`.
-    #[must_use]
     pub const fn display_name(self, copied: bool) -> &'static str {
         match self {
             Self::Translated if copied => "translated, a copy of the neutral answer",

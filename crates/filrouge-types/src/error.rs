@@ -16,25 +16,21 @@ macro_rules! codes {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The code as callers see it.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $code),+ }
             }
 
             /// The HTTP status.
-            #[must_use]
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status),+ }
             }
 
             /// Whether the same request can succeed later, unchanged.
-            #[must_use]
             pub const fn retry(self) -> bool {
                 match self { $(Self::$variant => $retry),+ }
             }
 
             /// A short title.
-            #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
             }

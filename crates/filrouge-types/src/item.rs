@@ -57,7 +57,6 @@ macro_rules! channels {
 
 impl Channel {
     /// Whether a closed turn takes items of this channel: errors and notes that become known only after its end.
-    #[must_use]
     pub const fn may_be_late(&self) -> bool {
         matches!(self, Self::Error | Self::SystemNote)
     }

@@ -57,7 +57,6 @@ impl Moment {
     }
 
     /// The moment as the start of a range (inclusive).
-    #[must_use]
     pub fn start(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) | Self::Day(at) => at,
@@ -69,7 +68,6 @@ impl Moment {
     }
 
     /// The moment as the end of a range (exclusive); a day as an end includes that day.
-    #[must_use]
     pub fn end(self, now: Timestamp) -> Timestamp {
         let start = self.start(now);
         match self {

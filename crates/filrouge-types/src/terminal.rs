@@ -4,7 +4,6 @@
 /// or a tab, a line or paragraph separator, or a change of direction (Unicode Standard Annex 9).
 ///
 /// Marks of right-to-left text and characters that join others do not act on the text around them.
-#[must_use]
 pub fn controls_terminal(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

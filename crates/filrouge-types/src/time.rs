@@ -37,7 +37,6 @@ impl Timestamp {
     }
 
     /// Microseconds since 1970.
-    #[must_use]
     pub const fn as_micros(self) -> i64 {
         self.0
     }
@@ -50,7 +49,6 @@ impl Timestamp {
     }
 
     /// Milliseconds since 1970, rounded down; a moment before 1970 is rounded toward the past too.
-    #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0.div_euclid(1000)
     }

@@ -23,7 +23,6 @@ stored_words!(
 
 impl TurnStatus {
     /// Whether the turn has ended and cannot be reopened.
-    #[must_use]
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Finalized | Self::Failed | Self::Cancelled)
     }

@@ -26,7 +26,6 @@ macro_rules! words {
             $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
 
             /// The word of this value.
-            #[must_use]
             $vis const fn as_str(self) -> &'static str {
                 match self { $(Self::$value => $word),+ }
             }
@@ -60,7 +59,6 @@ macro_rules! stored_words {
 
         impl $name {
             /// The byte used in stored records (docs/format.md).
-            #[must_use]
             pub const fn code(self) -> u8 {
                 self as u8
             }

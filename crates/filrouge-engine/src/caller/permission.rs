@@ -67,7 +67,6 @@ macro_rules! permissions {
             }
 
             /// The permission's name.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),+ }
             }

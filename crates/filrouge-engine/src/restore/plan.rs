@@ -75,7 +75,6 @@ pub enum Mark {
 
 impl Mark {
     /// The text that a model reads.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::Interrupted => "[This answer was interrupted before it was complete.]",

@@ -128,7 +128,6 @@ impl Dispositions {
     }
 
     /// Builds the report.
-    #[must_use]
     pub fn report(self) -> Report {
         let mut report = Report {
             window: self.window,

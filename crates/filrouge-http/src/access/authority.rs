@@ -263,7 +263,6 @@ impl Authority {
     }
 
     /// Whether a request comes from a browser page whose origin is configured.
-    #[must_use]
     pub fn allows_origin(&self, headers: &HeaderMap) -> bool {
         let origin = headers.get(header::ORIGIN);
         origin.is_some_and(|origin| self.0.origins.iter().any(|known| known.0 == origin))

@@ -136,7 +136,6 @@ impl Reservation {
 
     /// Changes the reservation to `bytes` in total. Returns `false`, and changes nothing, if it would grow by more than
     /// is available.
-    #[must_use]
     pub fn resize(&self, bytes: usize) -> bool {
         let current = lock(&self.reserved).bytes;
         match bytes.checked_sub(current) {
@@ -159,7 +158,6 @@ impl Reservation {
 
     /// Reserves `bytes` more. Returns `false`, and reserves nothing, if they are not available. It never waits: two
     /// requests could otherwise wait for each other's bytes forever.
-    #[must_use]
     pub fn grow(&self, bytes: usize) -> bool {
         let budget = &self.budget;
         let mut reserved = lock(&self.reserved);

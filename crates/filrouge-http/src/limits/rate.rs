@@ -38,13 +38,11 @@ impl RateLimited {
     }
 
     /// The kind of the exceeded limit: `key`, `identity`, `session` or `streams`.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         self.kind
     }
 
     /// The time to wait in whole seconds, rounded up, at least 1; for the header `Retry-After`.
-    #[must_use]
     pub fn seconds(&self) -> u32 {
         let rounded_up = self.after.as_secs() + u64::from(self.after.subsec_nanos() > 0);
         u32::try_from(rounded_up).unwrap_or(u32::MAX).max(1)

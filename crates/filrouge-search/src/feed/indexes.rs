@@ -67,7 +67,6 @@ pub struct Overview {
 
 /// Returns the file name of a source's index: the program's name and a digest of the source's path. Returns `None` for
 /// a source without a path.
-#[must_use]
 pub fn file_name(source: &dyn Source) -> Option<String> {
     let path_digest = digest::hash_bytes(source.path()?.as_os_str().as_bytes());
     Some(format!("{}-{path_digest:016x}.index", source.name()))
@@ -159,19 +158,16 @@ impl Indexes {
     }
 
     /// The number of sources, whether or not they have an index.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// Whether there are no sources.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
     /// Whether a source has no usable index although it has sessions and could be indexed.
-    #[must_use]
     pub fn lacks_index(&self) -> bool {
         let is_without_index = |(at, slot): (usize, &Slot)| {
             let source_and_file = slot.source_and_file.as_ref();
@@ -182,7 +178,6 @@ impl Indexes {
     }
 
     /// Returns all indexes that can be opened or created, as [`Indexes::open`] does.
-    #[must_use]
     pub fn open_all(&self) -> Vec<Arc<SourceIndex>> {
         (0..self.slots.len())
             .filter_map(|at| self.open(at))
@@ -190,7 +185,6 @@ impl Indexes {
     }
 
     /// The time at which a search last used one of the indexes.
-    #[must_use]
     pub fn last_used(&self) -> Option<Instant> {
         let opened_index = |slot: &Slot| lock(&slot.state).opened.clone();
         let opened = self.slots.iter().filter_map(opened_index);

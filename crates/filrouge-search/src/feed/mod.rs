@@ -29,7 +29,6 @@ pub use step::StepOutcome;
 use filrouge_store::text_index::{IndexScope, Shard};
 
 /// The scope of a search in a history that another program writes: the complete index. Such an index has only one shard.
-#[must_use]
 pub fn index_scope() -> IndexScope {
     IndexScope::Shard(Shard::default())
 }

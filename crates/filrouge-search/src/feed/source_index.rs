@@ -46,13 +46,11 @@ impl SourceIndex {
     }
 
     /// The source.
-    #[must_use]
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
 
     /// The index.
-    #[must_use]
     pub fn index(&self) -> &Arc<dyn TextIndex> {
         &self.index
     }
@@ -60,7 +58,6 @@ impl SourceIndex {
     /// Returns the sessions that the index covers. It uses the listing of the newest comparison if that is younger than
     /// `max_age`; otherwise it lists the source again. When the index or the source fails, no session is fresh. Counts
     /// as a use of the index.
-    #[must_use]
     pub fn snapshot(&self, max_age: Duration) -> Arc<IndexSnapshot> {
         let is_young = |(listed, _): &&(Listed, Arc<Comparison>)| listed.began.elapsed() < max_age;
         if let Some((_, comparison)) = lock(&self.last_comparison).as_ref().filter(is_young) {
@@ -72,7 +69,6 @@ impl SourceIndex {
 
     /// Returns the sessions that the index covers, according to this listing of the source. Counts as a use of the
     /// index.
-    #[must_use]
     pub fn snapshot_of(&self, listed: &Result<Listed, Failure>) -> Arc<IndexSnapshot> {
         *lock(&self.last_used) = Some(Instant::now());
         let comparison = listed.clone().and_then(|listed| self.comparison(&listed));
@@ -135,13 +131,11 @@ impl SourceIndex {
     }
 
     /// The time at which a search last used the index.
-    #[must_use]
     pub fn last_used(&self) -> Option<Instant> {
         *lock(&self.last_used)
     }
 
     /// The number of failures of the index and of its source.
-    #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }

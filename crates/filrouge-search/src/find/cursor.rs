@@ -94,7 +94,6 @@ impl Cursor {
 /// Returns the time at which the first page of a cursor's search was built, in milliseconds since 1970; `None` for text
 /// that is not a cursor. A caller that computes times of a [`SearchRequest`] relative to now must, for later pages,
 /// compute them relative to this time: a request with other times is another search.
-#[must_use]
 pub fn started_at(cursor: &str) -> Option<i64> {
     Cursor::parse_parts(cursor).map(|(_, cursor)| cursor.now)
 }

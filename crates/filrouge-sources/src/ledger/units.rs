@@ -31,7 +31,6 @@ pub const fn loose_unit(seq: u64) -> u64 {
 }
 
 /// The seq of an item outside any turn, if `unit` is the unit of one: the inverse of [`loose_unit`].
-#[must_use]
 pub const fn loose_seq(unit: u64) -> Option<u64> {
     if unit & LOOSE_BIT != 0 {
         Some(unit & !LOOSE_BIT)

@@ -96,7 +96,6 @@ impl<'a> ProjectFilter<'a> {
     }
 
     /// Whether a session belongs to the project.
-    #[must_use]
     pub fn contains(&self, header: &Header) -> bool {
         let name = header.project_name.as_deref();
         let paths = [&header.worktree, &header.directory];

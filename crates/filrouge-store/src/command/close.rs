@@ -34,7 +34,6 @@ pub enum Ending {
 
 impl Ending {
     /// The items that the caller supplies.
-    #[must_use]
     pub fn entries(&self) -> &[Entry] {
         match self {
             Self::Finalize { .. } => &[],

@@ -45,7 +45,6 @@ pub struct SessionFilter {
 impl SessionFilter {
     /// Whether a session passes the filter. Ignores [`Self::agent`], because the row does not contain the session's
     /// agents.
-    #[must_use]
     pub fn matches(&self, row: &SessionRow) -> bool {
         self.project_id
             .as_ref()

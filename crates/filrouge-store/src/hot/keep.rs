@@ -12,7 +12,6 @@ pub const INTERNAL_MEMBERS: [&str; 2] = [ANSWER_IS_COPY, QUESTION_IS_COPY];
 impl ItemRetention {
     /// Whether items of this channel are kept. `Conversation` keeps questions and answers, partial answers, the end of
     /// a turn, links and redactions.
-    #[must_use]
     pub const fn keeps(self, channel: &Channel) -> bool {
         match self {
             Self::All => true,

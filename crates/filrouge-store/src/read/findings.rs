@@ -39,7 +39,6 @@ impl Findings {
     }
 
     /// The findings, in the order in which they were added.
-    #[must_use]
     pub fn into_vec(self) -> Vec<Finding> {
         self.0
     }

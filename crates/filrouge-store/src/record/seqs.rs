@@ -62,7 +62,6 @@ impl Seqs {
     }
 
     /// Whether the set contains `seq`.
-    #[must_use]
     pub fn contains(&self, seq: u64) -> bool {
         self.covers(seq, seq)
     }

@@ -46,7 +46,6 @@ impl HeadLease {
     }
 
     /// The lease as callers see it at the time `now`.
-    #[must_use]
     pub fn to_lease(&self, now: Timestamp) -> Lease {
         let is_live = self.is_live(now);
         Lease {
@@ -89,7 +88,6 @@ impl HeadCheckpoints {
     }
 
     /// Whether the head names exactly the checkpoints at these ascending seqs.
-    #[must_use]
     pub fn matches(self, seqs: &[u64]) -> bool {
         self == self.with_seqs(seqs)
     }

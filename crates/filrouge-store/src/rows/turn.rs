@@ -74,7 +74,6 @@ impl TurnRow {
     }
 
     /// The seq of its newest item.
-    #[must_use]
     pub fn newest_seq(&self) -> u64 {
         self.last_seq.max(self.late_seq)
     }

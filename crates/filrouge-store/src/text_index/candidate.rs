@@ -37,7 +37,6 @@ pub enum CandidateFilter<'a> {
 
 impl<'a> CandidateFilter<'a> {
     /// The terms of the condition; empty for conditions on vectors.
-    #[must_use]
     pub const fn terms(&self) -> &'a [Vec<String>] {
         match self {
             Self::All(terms) | Self::Any(terms) => terms,
@@ -46,7 +45,6 @@ impl<'a> CandidateFilter<'a> {
     }
 
     /// Whether a document needs to meet only one term.
-    #[must_use]
     pub const fn is_any(&self) -> bool {
         matches!(self, Self::Any(_))
     }
@@ -87,7 +85,6 @@ impl CandidateQuery<'_> {
 }
 
 /// The product of two vectors of equal length; `None` for vectors of different lengths or without elements.
-#[must_use]
 pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
     if a.is_empty() || a.len() != b.len() {
         return None;

@@ -12,7 +12,6 @@ use unicode_normalization::char::{
 };
 
 /// Folds a text.
-#[must_use]
 pub fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         if text.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -29,7 +28,6 @@ pub fn fold(text: &str) -> Cow<'_, str> {
 }
 
 /// The range in `text` that corresponds to a range of its folded form, extended to entire characters with their marks.
-#[must_use]
 pub fn unfolded_range(text: &str, piece: Range<usize>) -> Range<usize> {
     if text.is_ascii() {
         return piece;

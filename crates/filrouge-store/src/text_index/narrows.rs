@@ -4,14 +4,12 @@
 /// Whether an index can find texts by a folded literal. The literal must have three consecutive characters, none of
 /// them U+001F (which separates the pieces of a text), or one character of a script whose words have one or two
 /// characters.
-#[must_use]
 pub fn can_narrow(literal: &str) -> bool {
     let is_long = |piece: &str| piece.chars().nth(2).is_some();
     literal.chars().any(is_dense) || literal.split('\u{1F}').any(is_long)
 }
 
 /// Whether a character belongs to a script whose words have one or two characters: Chinese, Japanese, Korean.
-#[must_use]
 pub const fn is_dense(c: char) -> bool {
     matches!(c,
         '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30FF}' | '\u{3130}'..='\u{318F}'

@@ -46,7 +46,6 @@ pub enum Aborted {
 }
 
 /// Whether the store itself failed, perhaps in the middle of a write. Any other failure is a refusal by the rules.
-#[must_use]
 pub const fn is_store_failure(failure: &Failure) -> bool {
     matches!(
         failure.code,

@@ -26,7 +26,6 @@ pub struct BusyLanes {
 
 impl BusyLanes {
     /// The lane for which the next transaction must wait.
-    #[must_use]
     pub const fn due(&self) -> Option<Lane> {
         self.due
     }

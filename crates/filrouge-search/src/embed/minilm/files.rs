@@ -123,7 +123,6 @@ impl Installation {
     }
 
     /// Whether a file that is still missing has this size in bytes. A file of any other size need not be offered.
-    #[must_use]
     pub fn needs_size(&self, bytes: u64) -> bool {
         self.missing().iter().any(|file| file.bytes == bytes)
     }
@@ -152,7 +151,6 @@ impl Installation {
     }
 
     /// The files that are still missing.
-    #[must_use]
     pub fn missing(&self) -> Vec<ModelFile> {
         let is_accepted =
             |file: &ModelFile| self.accepted.iter().any(|(accepted, _)| accepted == file);
@@ -214,7 +212,6 @@ pub enum State {
 }
 
 /// Checks a folder's manifest, and the presence and sizes of the files, but not their contents.
-#[must_use]
 pub fn state(folder: &Path) -> State {
     check_folder(folder).err().unwrap_or(State::Installed)
 }

@@ -73,7 +73,6 @@ impl MiniLm {
 
     /// Returns the numbers of a text's pieces in the vocabulary: at most 256, including the two end markers. They are
     /// the model's input.
-    #[must_use]
     pub fn pieces(&self, text: &str) -> Vec<i32> {
         self.wordpiece.pieces(text, MAX_PIECES)
     }
