@@ -40,12 +40,6 @@ pub struct Metrics {
     unauthenticated: Counter,
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
 /// Registers a new metric, whose value is zero.
 fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();

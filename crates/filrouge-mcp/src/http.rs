@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -43,12 +42,6 @@ pub struct HttpService {
     service: StreamableHttpService<McpServer, NeverSessionManager>,
     /// The accepted host names.
     hosts: Arc<[String]>,
-}
-
-impl fmt::Debug for HttpService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HttpService")
-    }
 }
 
 impl HttpService {

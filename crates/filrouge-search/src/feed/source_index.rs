@@ -182,11 +182,3 @@ impl SourceIndex {
         })
     }
 }
-
-impl std::fmt::Debug for SourceIndex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SourceIndex")
-            .field("source", &self.source.name())
-            .finish_non_exhaustive()
-    }
-}
