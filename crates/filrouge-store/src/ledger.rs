@@ -188,8 +188,11 @@ pub trait Ledger: Any + Send + Sync {
     /// The newest durable commit of each lane.
     fn position(&self) -> Position;
 
-    /// The newest durable commit of each lane that an anchor must record: later commits contain only drafts.
-    fn anchor_position(&self) -> Position;
+    /// The newest durable commit of each lane that an anchor must record, by default the newest of all: later commits
+    /// contain only drafts.
+    fn anchor_position(&self) -> Position {
+        self.position()
+    }
 
     /// Publishes the number of durable commits of all lanes, including those of other processes on the same store: these
     /// are published within a tenth of a second while a receiver exists. A commit may be published before its write
@@ -198,13 +201,17 @@ pub trait Ledger: Any + Send + Sync {
 
     /// This process's name among the processes that record streams into the store and grant leases; empty if only one
     /// process may write.
-    fn writer(&self) -> String;
+    fn writer(&self) -> String {
+        String::new()
+    }
 
     /// Whether the process with this name ([`Self::writer`]) has exited. `false` if this cannot be known; then only the
     /// heartbeat of its recordings, and the end of its leases, show whether it is alive. The answer may be wrong about a
     /// process that has lost its connections to the store. So nothing that is written may depend on it alone: the fence
     /// refuses a process that has lost its lease, and a recording that was ended.
-    async fn has_exited(&self, writer: &str) -> bool;
+    async fn has_exited(&self, _writer: &str) -> bool {
+        false
+    }
 
     /// The store's id, assigned at creation. The store's anchor contains it.
     fn store_id(&self) -> &str;
@@ -216,12 +223,14 @@ pub trait Ledger: Any + Send + Sync {
     fn health(&self) -> Health;
 
     /// The store's counters; zeros for a store that keeps none.
-    fn load(&self) -> StoreLoad;
+    fn load(&self) -> StoreLoad {
+        StoreLoad::default()
+    }
 
     /// Refuses all further reads and writes, because the store is older than its anchor. Failures and
     /// [`Self::health`] state the reason.
     fn distrust(&self, reason: String);
 
     /// Finishes pending work and releases the store.
-    async fn close(&self);
+    async fn close(&self) {}
 }

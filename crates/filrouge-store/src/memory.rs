@@ -11,7 +11,7 @@ use crate::keyring::{Entropy, Keyring};
 use crate::lane::Lanes;
 use crate::ledger::{
     Backend, CommittedWrite, Durability, Health, LanePosition, Ledger, Position, QuerySubject,
-    SnapshotQuery, StoreLoad,
+    SnapshotQuery,
 };
 use crate::read::{VerifiedSnapshot, session_not_found};
 use crate::record::MacCheck;
@@ -232,20 +232,8 @@ impl Ledger for MemoryLedger {
         }
     }
 
-    fn anchor_position(&self) -> Position {
-        self.position()
-    }
-
     fn writer(&self) -> String {
         self.writer.clone()
-    }
-
-    async fn has_exited(&self, _: &str) -> bool {
-        false
-    }
-
-    fn load(&self) -> StoreLoad {
-        StoreLoad::default()
     }
 
     fn store_id(&self) -> &str {
@@ -268,6 +256,4 @@ impl Ledger for MemoryLedger {
         let mut suspects = lock(&self.suspects);
         *suspects = suspects.merged_with(Suspects::entire_store(reason));
     }
-
-    async fn close(&self) {}
 }

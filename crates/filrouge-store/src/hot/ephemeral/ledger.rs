@@ -11,7 +11,7 @@ use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::Lanes;
 use crate::ledger::{
     Backend, CommittedWrite, Durability, Health, LanePosition, Ledger, Position, QuerySubject,
-    SnapshotQuery, StoreLoad,
+    SnapshotQuery,
 };
 use crate::verify::Suspects;
 
@@ -46,22 +46,6 @@ impl Ledger for EphemeralSessions {
             durability: Durability::Ephemeral,
             remains: None,
         }
-    }
-
-    fn anchor_position(&self) -> Position {
-        self.position()
-    }
-
-    fn writer(&self) -> String {
-        String::new()
-    }
-
-    async fn has_exited(&self, _: &str) -> bool {
-        false
-    }
-
-    fn load(&self) -> StoreLoad {
-        StoreLoad::default()
     }
 
     fn lanes(&self) -> Lanes {
@@ -101,6 +85,4 @@ impl Ledger for EphemeralSessions {
         let mut suspects = lock(&self.suspects);
         *suspects = suspects.merged_with(Suspects::entire_store(reason));
     }
-
-    async fn close(&self) {}
 }
