@@ -311,9 +311,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             return Ok(row);
         }
         self.check_not_in_other_session(session, scope, id)?;
-        if self.view.turn_row_count(session.pk)? != session.head.turn_rows {
-            return Err(session.integrity_failure(None, "turns are missing or were added"));
-        }
+        self.check_all_turn_rows(session)?;
         Ok(None)
     }
 
