@@ -5,8 +5,7 @@ use filrouge_sources::library::list::Row;
 use serde::Serialize;
 
 /// An excerpt: a match with the text around it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Excerpt {
     /// The message's id; `null` for a title.
@@ -36,8 +35,7 @@ pub struct Excerpt {
 }
 
 /// A session in a search result, with excerpts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hit {
     /// The session.
@@ -53,8 +51,7 @@ pub struct Hit {
 }
 
 /// One page of hits, the best first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Results {
     /// The sessions.

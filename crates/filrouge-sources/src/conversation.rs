@@ -5,12 +5,12 @@
 //! instructions.
 
 use filrouge_engine::Tokens;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 filrouge_types::words!(
     /// The author of a message.
-    #[derive(Default, Serialize, Deserialize)]
-    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum Role: "role" {
         /// The user, or a program that asks in the user's place.
@@ -24,8 +24,7 @@ filrouge_types::words!(
 );
 
 /// The rule by which the counts of a program's version are converted to [`Tokens`]; statistics show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRule {
     /// OpenCode to 0.5: `input` includes cache reads, which are subtracted; a message's own counts are those of its
@@ -45,8 +44,7 @@ pub enum TokenRule {
 }
 
 /// Lines and files that were changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Changes {
     /// Lines added.
     pub additions: u64,
@@ -76,8 +74,7 @@ impl MessageError {
 }
 
 /// The state of a tool call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
     /// Requested, not started.

@@ -5,12 +5,12 @@
 //! or written to a cache, and `output` excludes reasoning. If a count of a shape includes another count, the other
 //! count is subtracted.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// Counts of tokens that do not overlap.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, utoipa::ToSchema, JsonSchema)]
 pub struct Tokens {
     /// Input tokens, neither read from a cache nor written to one.
     pub input: u64,

@@ -17,8 +17,7 @@ use crate::{Boundary, Conversation, Message, PartKind};
 const SUMMARY_SHARE: usize = 4;
 
 /// One compaction.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compaction {
     /// The time of the compaction, in milliseconds since 1970.
@@ -38,8 +37,7 @@ pub struct Compaction {
 }
 
 /// Dropped messages and outputs, oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompactedContext {
     /// The session.

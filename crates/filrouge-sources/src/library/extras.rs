@@ -7,8 +7,7 @@ use serde_json::Value;
 use super::clean::display_text;
 
 /// An entry of a to-do list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Todo {
     /// Its text.
     pub content: String,
@@ -19,8 +18,7 @@ pub struct Todo {
 }
 
 /// A file that a session changed, with the numbers of changed lines.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ChangedFile {
     /// Its path.
     pub file: String,
@@ -31,8 +29,7 @@ pub struct ChangedFile {
 }
 
 /// What a session has beside its messages.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Extras {
     /// Its to-do list.

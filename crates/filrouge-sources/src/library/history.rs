@@ -80,8 +80,7 @@ impl HistoryRequest {
 }
 
 /// The shown form of a part. Its `type` determines which fields it has.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownPart {
     /// Its id.
@@ -146,8 +145,7 @@ pub struct ShownPart {
 }
 
 /// A text that was cut off.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Cut {
     /// The number of characters that are not shown.
@@ -160,8 +158,7 @@ pub struct Cut {
 }
 
 /// The shown form of a message.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownMessage {
     /// Its id.
@@ -208,8 +205,7 @@ pub struct ShownMessage {
 }
 
 /// One page of a conversation, oldest message first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
     /// The session.

@@ -13,8 +13,7 @@ use family::Ancestry;
 pub(super) use family::Family;
 
 /// The evidence for a relation between sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// The program recorded it.
@@ -24,8 +23,7 @@ pub enum Evidence {
 }
 
 /// A related session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Relative {
     /// The session.
@@ -42,8 +40,7 @@ pub struct Relative {
 }
 
 /// A fork: a session that begins with a copy of another session's messages.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Fork {
     /// The other session.
@@ -56,8 +53,7 @@ pub struct Fork {
 }
 
 /// The relatives of a session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lineage {
     /// The session itself.

@@ -17,8 +17,7 @@ use count::{Count, Counted};
 pub use overview::overview;
 
 /// The origin of the numbers of changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangesFrom {
     /// The program's own summary of the session.
@@ -28,8 +27,7 @@ pub enum ChangesFrom {
 }
 
 /// Statistics of one session.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStats {
     /// The session.
@@ -61,8 +59,7 @@ pub struct SessionStats {
 }
 
 /// The sums of one day, in UTC.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Day {
     /// `2026-11-21`.
@@ -76,8 +73,7 @@ pub struct Day {
 }
 
 /// Statistics of many sessions.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
     /// Sums over all of them.

@@ -7,8 +7,7 @@ use serde::Serialize;
 use crate::{Changes, Tokens};
 
 /// The use of a tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ToolUse {
     /// The number of calls.
     pub calls: u64,
@@ -17,8 +16,7 @@ pub struct ToolUse {
 }
 
 /// The use of a model.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ModelUse {
     /// The number of messages it wrote.
     pub messages: u64,
@@ -38,8 +36,7 @@ impl ModelUse {
 }
 
 /// Sums over messages, each counted once.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sums {
     /// The number of sessions.
