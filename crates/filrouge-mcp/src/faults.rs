@@ -8,6 +8,9 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// The form of the parameters of requests that name something and pass arguments to it.
+const NAMED_FORM: &str = "a string name, and an object arguments or none";
+
 /// An error, and the id of the request that caused it; `None` if the id cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
@@ -63,44 +66,29 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     let Some(id) = message.get("id") else {
         return Ok(());
     };
+    let not_an_id = || Fault::invalid_request("id is a string or a whole number");
     let id = match id {
         Value::String(id) => RequestId::String(id.as_str().into()),
-        id => match id.as_i64() {
-            Some(id) => RequestId::Number(id),
-            None => return Err(Fault::invalid_request("id is a string or a whole number")),
-        },
+        id => RequestId::Number(id.as_i64().ok_or_else(not_an_id)?),
     };
-    let params = message.get("params").unwrap_or(&Value::Null);
-    let (invalid, form) = match method {
-        "tools/call" => (
-            invalid_place::<CallToolRequestParams>(params),
-            "a string name, and an object arguments or none",
-        ),
-        "prompts/get" => (
-            invalid_place::<GetPromptRequestParams>(params),
-            "a string name, and an object arguments or none",
-        ),
-        "resources/read" => (
-            invalid_place::<ReadResourceRequestParams>(params),
-            "a string uri",
-        ),
+    let (find_invalid, form): (fn(&Value) -> Option<String>, &str) = match method {
+        "tools/call" => (invalid_place::<CallToolRequestParams>, NAMED_FORM),
+        "prompts/get" => (invalid_place::<GetPromptRequestParams>, NAMED_FORM),
+        "resources/read" => (invalid_place::<ReadResourceRequestParams>, "a string uri"),
         "completion/complete" => (
-            invalid_place::<CompleteRequestParams>(params),
+            invalid_place::<CompleteRequestParams>,
             "an object ref, and an object argument with the strings name and value",
         ),
-        _ => (None, ""),
+        _ => return Ok(()),
     };
-    match invalid {
-        None => Ok(()),
-        Some(place) => {
-            let why =
-                format!("{method}: {place} is incomplete or of another type; it takes {form}");
-            Err(Fault {
-                id: Some(id),
-                error: ErrorData::invalid_params(why, None),
-            })
-        }
-    }
+    let Some(place) = find_invalid(message.get("params").unwrap_or(&Value::Null)) else {
+        return Ok(());
+    };
+    let why = format!("{method}: {place} is incomplete or of another type; it takes {form}");
+    Err(Fault {
+        id: Some(id),
+        error: ErrorData::invalid_params(why, None),
+    })
 }
 
 /// Returns the place in `params` that cannot be parsed as a part of `T`; `None` if all can.
