@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
 
+use anyhow::Result;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use filrouge_store::verify::Finding;
@@ -24,7 +25,7 @@ pub(crate) fn stdout() -> Stdout {
 }
 
 /// Writes text to stdout.
-pub(crate) fn print(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn print(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> Result<()> {
     let mut out = stdout();
     text(&mut out)?;
     out.flush()?;
@@ -36,7 +37,7 @@ pub(crate) fn show(
     json: bool,
     result: &impl Serialize,
     text: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     if json {
         return print_json(result);
     }
@@ -103,11 +104,7 @@ fn fit(table: &mut Table, width: u16) {
 ///
 /// # Errors
 /// [`Usage`] with the text `no_terminal` when stdin is not a terminal.
-pub(crate) fn ask_confirmation(
-    question: &str,
-    yes: &[&str],
-    no_terminal: &str,
-) -> anyhow::Result<bool> {
+pub(crate) fn ask_confirmation(question: &str, yes: &[&str], no_terminal: &str) -> Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(Usage::new(no_terminal).with_hint("give --yes").into());
@@ -130,7 +127,7 @@ fn read_confirmation(
 }
 
 /// Prints one JSON document and a line feed.
-pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<()> {
     let json = serde_json::to_string_pretty(value)?;
     print(|out| writeln!(out, "{}", json_for_stdout(&json)))
 }

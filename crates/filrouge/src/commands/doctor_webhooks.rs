@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use filrouge_server::{WebhookAction, WebhookName, WebhookStatus, change_webhook, webhook_status};
 use filrouge_store::Ledger;
 use filrouge_types::{Clock, SystemClock};
@@ -27,7 +28,7 @@ pub(super) struct WebhookReport {
 pub(super) async fn webhook_reports(
     config: &Config,
     ledger: &dyn Ledger,
-) -> anyhow::Result<Vec<WebhookReport>> {
+) -> Result<Vec<WebhookReport>> {
     let mut reports = Vec::with_capacity(config.webhooks.len());
     for webhook in &config.webhooks {
         reports.push(WebhookReport {
@@ -111,11 +112,7 @@ fn requested_action(args: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
         .find_map(|(action, name)| Some((action, name.as_deref()?)))
 }
 
-async fn run_action(
-    config: &Config,
-    action: WebhookAction,
-    name: &str,
-) -> anyhow::Result<ExitCode> {
+async fn run_action(config: &Config, action: WebhookAction, name: &str) -> Result<ExitCode> {
     refuse_unverified(config)?;
     let name: WebhookName = parse(name)?;
     let changed = with(config, IfMissing::Fail, async |opened, _| {
@@ -138,7 +135,7 @@ async fn run_action(
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn run(config: &Config, args: &DoctorWebhooks) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, args: &DoctorWebhooks) -> Result<ExitCode> {
     if let Some((action, name)) = requested_action(args) {
         return run_action(config, action, name).await;
     }

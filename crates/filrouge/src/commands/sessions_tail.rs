@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use anyhow::Result;
 use filrouge_engine::Caller;
 use filrouge_engine::following::{DraftEvent, TailEvent};
 use filrouge_types::{Item, ItemId, JsonText, SessionId};
@@ -17,12 +18,7 @@ use crate::output::{first_line, json_for_stdout, printable, stdout};
 /// The number of items per page.
 const PAGE_ITEMS: usize = 500;
 
-pub(super) async fn run(
-    config: &Config,
-    id: &str,
-    after: Option<u64>,
-    drafts: bool,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, id: &str, after: Option<u64>, drafts: bool) -> Result<()> {
     let id: SessionId = parse(id)?;
     with(config, IfMissing::Fail, async |opened, caller| {
         let id = in_ledger(&opened.engine, caller, id).await?;
@@ -68,7 +64,7 @@ impl Screen {
         caller: &Caller,
         id: SessionId,
         (after, drafts): (Option<u64>, bool),
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let mut tail = (opened.engine.following)
             .tail(caller, id, after, drafts)
             .await?;

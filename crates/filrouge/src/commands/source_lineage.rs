@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use anyhow::Result;
 use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage_with_mask};
 use filrouge_sources::library::list::Row;
 
@@ -12,12 +13,7 @@ use crate::cli::Sources;
 use crate::config::Config;
 use crate::output::{first_line, print_stderr};
 
-pub(super) async fn run(
-    config: &Config,
-    id: String,
-    sources: &Sources,
-    mask: bool,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, id: String, sources: &Sources, mask: bool) -> Result<()> {
     let lineage = query_named(config, sources, move |library| {
         lineage_with_mask(library, &in_library(library, id)?, mask)
     })

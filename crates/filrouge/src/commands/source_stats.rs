@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use anyhow::Result;
 use filrouge_sources::library::stats::{SessionStats, Sums, ToolUse, session_with_mask};
 
 use super::named_session::in_library;
@@ -11,12 +12,7 @@ use crate::cli::Sources;
 use crate::config::Config;
 use crate::output::first_line;
 
-pub(super) async fn run(
-    config: &Config,
-    id: String,
-    sources: &Sources,
-    mask: bool,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, id: String, sources: &Sources, mask: bool) -> Result<()> {
     let stats = query_named(config, sources, move |library| {
         session_with_mask(library, &in_library(library, id)?, mask)
     })

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anyhow::Result;
 use filrouge_team::coordinator::TeamEvent;
 use filrouge_team::team::Team;
 
@@ -37,7 +38,7 @@ pub(crate) async fn run_one_shot(
     deployment: &Deployment<'_>,
     team: &Team,
     run: OneShot,
-) -> anyhow::Result<u8> {
+) -> Result<u8> {
     let mut signals = Signals::install()?;
     let mut session = open(deployment, team, run.start).await?;
     let mut output = RunOutput::new(deployment, team, run.json);
@@ -55,11 +56,7 @@ pub(crate) async fn run_one_shot(
     Ok(code)
 }
 
-async fn open(
-    deployment: &Deployment<'_>,
-    team: &Team,
-    start: Option<Start>,
-) -> anyhow::Result<Session> {
+async fn open(deployment: &Deployment<'_>, team: &Team, start: Option<Start>) -> Result<Session> {
     if let Some(start) = start.filter(|start| *start != Start::New) {
         return deployment.open(team, start).await;
     }
@@ -82,7 +79,7 @@ async fn send_and_show(
     output: &mut RunOutput,
     signals: &mut Signals,
     text: &str,
-) -> anyhow::Result<u8> {
+) -> Result<u8> {
     output.opened(session)?;
     // The session begins with a hand-over to the human. Events before it are shown before the message is sent.
     while let Some(event) = session.events.recv().await {

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use anyhow::Result;
 use filrouge_team::coordinator::TeamEvent;
 use filrouge_team::message::SpeakerKind;
 use filrouge_team::queue::Route;
@@ -86,10 +87,7 @@ impl<'a> SessionLoop<'a> {
 
     /// Runs until the user leaves, and then releases the session. Returns the reason why the session was left, and
     /// separately an error if something could not be recorded or shown.
-    pub(super) async fn run(
-        mut self,
-        signals: &mut Signals,
-    ) -> (anyhow::Result<SessionEnd>, anyhow::Result<()>) {
+    pub(super) async fn run(mut self, signals: &mut Signals) -> (Result<SessionEnd>, Result<()>) {
         let result = self.converse(signals).await;
         let should_end = matches!(&result, Ok((_, true)));
         let closed = match should_end {
@@ -115,7 +113,7 @@ impl<'a> SessionLoop<'a> {
 
     /// Handles events, typed lines and signals until the user leaves. Returns the reason, and whether the session also
     /// ends.
-    async fn converse(&mut self, signals: &mut Signals) -> anyhow::Result<(SessionEnd, bool)> {
+    async fn converse(&mut self, signals: &mut Signals) -> Result<(SessionEnd, bool)> {
         self.greet()?;
         let (mut human_has_floor, mut is_stopping) = (false, false);
         let mut ticks = tokio::time::interval(FRAME_TIME);
@@ -204,7 +202,7 @@ impl<'a> SessionLoop<'a> {
         self.screen.name(id, name)
     }
 
-    async fn handle_input(&mut self, input: Input) -> anyhow::Result<NextStep> {
+    async fn handle_input(&mut self, input: Input) -> Result<NextStep> {
         let line = match input {
             Input::Line(line) => line,
             Input::Interrupt if !self.wants_to_leave => {
