@@ -47,13 +47,6 @@ struct Responses<'a> {
     message_count: usize,
 }
 
-/// A reasoning item, as the API created it.
-struct ReasoningItem<'a> {
-    id: &'a JsonText,
-    summary: &'a RawJson,
-    encrypted_content: Option<&'a JsonText>,
-}
-
 /// One text of a reasoning item's summary.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,32 +63,14 @@ enum SummaryKind {
     Text,
 }
 
-impl ReasoningItem<'_> {
-    /// Whether the API could have created this item: "Expected an ID that begins with 'rs'", of letters, digits, `_`
-    /// and `-`.
-    fn is_valid(&self) -> bool {
-        let id = self.id.to_plain();
-        let summary = serde_json::from_str::<Vec<Summary>>(self.summary.as_str());
-        id.starts_with("rs")
-            && id.len() <= 64
-            && id.bytes().all(is_word)
-            && summary.is_ok_and(|s| s.iter().all(|s| matches!(s.kind, SummaryKind::Text)))
-    }
-}
-
-fn reasoning_item(thought: &Reasoning) -> Option<ReasoningItem<'_>> {
-    match &thought.sealed {
-        Some(Sealed::OpenaiItem {
-            id,
-            summary,
-            encrypted_content,
-        }) => Some(ReasoningItem {
-            id,
-            summary,
-            encrypted_content: encrypted_content.as_ref().filter(|e| !e.is_empty()),
-        }),
-        _ => None,
-    }
+/// Whether the API could have created the reasoning item: "Expected an ID that begins with 'rs'", of letters, digits,
+/// `_` and `-`.
+fn is_valid_item(id: &str, summary: &RawJson) -> bool {
+    let summary = serde_json::from_str::<Vec<Summary>>(summary.as_str());
+    id.starts_with("rs")
+        && id.len() <= 64
+        && id.bytes().all(is_word)
+        && summary.is_ok_and(|s| s.iter().all(|s| matches!(s.kind, SummaryKind::Text)))
 }
 
 impl Responses<'_> {
@@ -109,19 +84,25 @@ impl Responses<'_> {
     /// required following item".
     fn write_reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
-            let Some(item) = reasoning_item(thought) else {
+            let Some(Sealed::OpenaiItem {
+                id,
+                summary,
+                encrypted_content,
+            }) = &thought.sealed
+            else {
                 self.dispositions
                     .omit_piece(thought.seq, foreign_reason(thought));
                 continue;
             };
-            if !item.is_valid() || !self.written_ids.insert(item.id.to_plain()) {
+            let plain_id = id.to_plain();
+            if !is_valid_item(&plain_id, summary) || !self.written_ids.insert(plain_id) {
                 self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
                 continue;
             }
             self.begin_item("reasoning");
-            json::push_member(self.out, "id", item.id.as_token());
-            json::push_member(self.out, "summary", item.summary.as_str());
-            if let Some(encrypted) = item.encrypted_content {
+            json::push_member(self.out, "id", id.as_token());
+            json::push_member(self.out, "summary", summary.as_str());
+            if let Some(encrypted) = encrypted_content.as_ref().filter(|e| !e.is_empty()) {
                 json::push_member(self.out, "encrypted_content", encrypted.as_token());
             }
             self.out.push('}');
