@@ -149,13 +149,20 @@ impl Anthropic<'_> {
     }
 
     /// Writes the thinking before the content that it led to. A message that has thinking must begin with it. So in a
-    /// message that began with another block, thinking is left out.
+    /// message that began with another block, thinking is left out. Anthropic refuses an empty signature.
     fn write_reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
-            let Some(thinking) = verifiable_thinking(thought) else {
-                self.dispositions
-                    .omit_piece(thought.seq, foreign_reason(thought));
-                continue;
+            let seal = match &thought.sealed {
+                Some(Sealed::AnthropicSignature(seal) | Sealed::AnthropicRedacted(seal))
+                    if !seal.is_empty() =>
+                {
+                    seal
+                }
+                _ => {
+                    self.dispositions
+                        .omit_piece(thought.seq, foreign_reason(thought));
+                    continue;
+                }
             };
             if self.blocks > 0 && !self.has_thinking {
                 self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
@@ -163,16 +170,14 @@ impl Anthropic<'_> {
             }
             self.begin_block();
             self.has_thinking = true;
-            match thinking {
-                Thinking::Signed { text, signature } => {
-                    self.out.push_str("{\"type\":\"thinking\",\"thinking\":");
-                    self.out.push_str(text.map_or("\"\"", JsonText::as_token));
-                    json::push_member(self.out, "signature", signature.as_token());
-                }
-                Thinking::Redacted(data) => {
-                    self.out.push_str("{\"type\":\"redacted_thinking\"");
-                    json::push_member(self.out, "data", data.as_token());
-                }
+            if matches!(thought.sealed, Some(Sealed::AnthropicRedacted(_))) {
+                self.out.push_str("{\"type\":\"redacted_thinking\"");
+                json::push_member(self.out, "data", seal.as_token());
+            } else {
+                let text = thought.text.as_ref();
+                self.out.push_str("{\"type\":\"thinking\",\"thinking\":");
+                self.out.push_str(text.map_or("\"\"", JsonText::as_token));
+                json::push_member(self.out, "signature", seal.as_token());
             }
             self.out.push('}');
         }
@@ -261,27 +266,5 @@ impl Anthropic<'_> {
         if part::push_block(content, self.out) {
             report_change(self.dispositions, seq, "file_as_text");
         }
-    }
-}
-
-enum Thinking<'a> {
-    Signed {
-        text: Option<&'a JsonText>,
-        signature: &'a JsonText,
-    },
-    Redacted(&'a JsonText),
-}
-
-/// The thinking, if Anthropic can verify it. Anthropic refuses an empty signature.
-fn verifiable_thinking(thought: &Reasoning) -> Option<Thinking<'_>> {
-    match &thought.sealed {
-        Some(Sealed::AnthropicSignature(signature)) if !signature.is_empty() => {
-            Some(Thinking::Signed {
-                text: thought.text.as_ref(),
-                signature,
-            })
-        }
-        Some(Sealed::AnthropicRedacted(data)) if !data.is_empty() => Some(Thinking::Redacted(data)),
-        _ => None,
     }
 }
