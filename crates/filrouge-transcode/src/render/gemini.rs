@@ -156,25 +156,27 @@ impl<'p> Gemini<'_, 'p> {
     }
 
     fn write_part(&mut self, content: &Content, seq: Option<u64>) {
-        let Some(source) = sendable_part(content) else {
-            let text = as_text(content, seq, self.dispositions);
-            return self.write_text(&text);
-        };
-        json::push_comma(self.out);
-        match source {
-            Part::Inline { mime, data } => {
+        match sendable_part(content) {
+            Some((mime, Source::Base64 { data, .. })) => {
+                json::push_comma(self.out);
                 self.out.push_str("{\"inlineData\":{");
                 json::push_text_member(self.out, "mimeType", mime);
                 json::push_text_member(self.out, "data", data);
+                self.out.push_str("}}");
             }
-            Part::Link { mime, link } => {
+            Some((mime, Source::Link(link))) => {
+                json::push_comma(self.out);
                 self.out.push_str("{\"fileData\":{\"mimeType\":");
                 json::push_string(self.out, mime);
                 self.out.push_str(",\"fileUri\":");
                 link.push(self.out);
+                self.out.push_str("}}");
+            }
+            _ => {
+                let text = as_text(content, seq, self.dispositions);
+                self.write_text(&text);
             }
         }
-        self.out.push_str("}}");
     }
 
     /// Keeps the signature of a thought for the part that the thought led to, which sends it as `thoughtSignature`
@@ -264,26 +266,15 @@ fn is_signature(signature: &JsonText) -> bool {
     media::is_base64(&signature.to_plain())
 }
 
-enum Part<'a> {
-    Inline {
-        mime: &'a str,
-        data: &'a str,
-    },
-    Link {
-        mime: &'a str,
-        link: media::Link<'a>,
-    },
-}
-
-fn sendable_part(content: &Content) -> Option<Part<'_>> {
-    match media::sendable(content)?.1 {
-        Source::Base64 { mime, data } if is_accepted(mime) => Some(Part::Inline { mime, data }),
-        Source::Link(link) => {
-            let mime = link.mime.filter(|mime| is_accepted(mime))?;
-            Some(Part::Link { mime, link })
-        }
-        Source::Base64 { .. } | Source::OpenaiFile(_) => None,
-    }
+/// The source of a medium in a form and of a type that Gemini accepts, and the type.
+fn sendable_part(content: &Content) -> Option<(&str, Source<'_>)> {
+    let (_, source) = media::sendable(content)?;
+    let mime = match source {
+        Source::Base64 { mime, .. } => Some(mime),
+        Source::Link(link) => link.mime,
+        Source::OpenaiFile(_) => None,
+    };
+    Some((mime.filter(|mime| is_accepted(mime))?, source))
 }
 
 /// Whether Gemini accepts the type (guides on images, audio, video and documents); GIF is not accepted.
