@@ -14,7 +14,7 @@ pub(super) struct Chunk {
 /// The texts, calls and reasoning that chunks have begun and nothing has ended.
 #[derive(Default)]
 pub(super) struct Lanes {
-    open: Vec<Chunk>,
+    pub(super) open: Vec<Chunk>,
 }
 
 impl Lanes {
@@ -31,10 +31,6 @@ impl Lanes {
         Some(&chunk.id)
     }
 
-    pub(super) fn begin(&mut self, chunk: Chunk) {
-        self.open.push(chunk);
-    }
-
     /// Whether a chunk has begun the text or call with this id.
     pub(super) fn has(&self, kind: Kind, id: &str) -> bool {
         self.open.iter().any(|c| c.kind == kind && c.id == id)
@@ -44,10 +40,5 @@ impl Lanes {
     pub(super) fn close_lane(&mut self, lane: Option<&str>) -> Vec<Chunk> {
         let in_lane = |c: &mut Chunk| c.lane.as_deref() == lane;
         self.open.extract_if(.., in_lane).collect()
-    }
-
-    /// Removes and returns everything open.
-    pub(super) fn close_all(&mut self) -> Vec<Chunk> {
-        std::mem::take(&mut self.open)
     }
 }

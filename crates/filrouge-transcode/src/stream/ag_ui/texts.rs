@@ -253,7 +253,7 @@ impl Texts {
             if !self.start_content(kind, &id, event, out) {
                 return false;
             }
-            self.lanes.begin(Chunk {
+            self.lanes.open.push(Chunk {
                 kind,
                 lane: lane.map(str::to_owned),
                 id: id.clone(),
@@ -311,7 +311,7 @@ impl Texts {
 
     /// Ends the content that chunks have opened, and completes all ended texts.
     pub(super) fn close(&mut self, out: &mut Transcript) {
-        for chunk in self.lanes.close_all() {
+        for chunk in std::mem::take(&mut self.lanes.open) {
             self.finish(chunk.kind, &chunk.id, out);
         }
         self.finish_ended(out);
