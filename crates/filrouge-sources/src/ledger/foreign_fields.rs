@@ -5,9 +5,9 @@ use filrouge_types::Item;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::Tool;
 use crate::object::Object;
 use crate::opencode::changed_files::add_changes;
-use crate::{Role, Tool};
 
 /// The foreign fields of one item.
 #[derive(Debug, Default, Deserialize)]
@@ -67,30 +67,7 @@ impl ForeignFields {
     }
 }
 
-/// The fields of a message, as its program recorded them.
-pub(super) struct ForeignMessage<'a>(pub(super) &'a Value);
-
-impl ForeignMessage<'_> {
-    pub(super) fn text(&self, pointer: &str) -> Option<Box<str>> {
-        text(self.0, pointer)
-    }
-
-    /// The role that the program recorded; some programs do not record it in the message itself.
-    pub(super) fn role(&self) -> Option<Role> {
-        self.0.get("role")?.as_str()?.parse().ok()
-    }
-
-    pub(super) fn time(&self, pointer: &str) -> Option<i64> {
-        self.0.pointer(pointer).and_then(Value::as_i64)
-    }
-
-    /// Whether it is the summary of a compaction. In a user's message, the field `summary` is an object.
-    pub(super) fn is_summary(&self) -> bool {
-        self.0.get("summary") == Some(&Value::Bool(true))
-    }
-}
-
-fn text(value: &Value, pointer: &str) -> Option<Box<str>> {
+pub(super) fn text(value: &Value, pointer: &str) -> Option<Box<str>> {
     value
         .pointer(pointer)
         .and_then(Value::as_str)

@@ -10,7 +10,7 @@ use filrouge_engine::{Origin, usage_tokens};
 use filrouge_types::{Channel, Item, ItemBody, Recorded, Role as ItemRole, Session, Turn};
 use serde_json::Value;
 
-use super::foreign_fields::{ForeignFields, ForeignMessage};
+use super::foreign_fields::{ForeignFields, text};
 use super::parts::{self, ConvertedPart};
 use super::units::{Units, item_name, loose_unit};
 use crate::{Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tool, ToolStatus};
@@ -163,23 +163,23 @@ impl Builder {
         self.has_foreign_fields = false;
     }
 
-    fn begin_foreign_message(&mut self, item: &Item, message: &Value) {
-        let fields = ForeignMessage(message);
+    fn begin_foreign_message(&mut self, item: &Item, fields: &Value) {
+        let time = |pointer: &str| fields.pointer(pointer).and_then(Value::as_i64);
         // The foreign fields lack the message's id where its storage keeps it outside the record.
         let recorded_id = self.remaining_ids.pop();
-        let id = fields.text("/id").or(recorded_id);
+        let id = text(fields, "/id").or(recorded_id);
         let id = id.unwrap_or_else(|| format!("seq-{}", item.seq).into());
         self.has_foreign_ids = true;
-        let mut message = self.new_message(
-            id,
-            item,
-            fields.role().unwrap_or_else(|| message_role(item)),
-        );
-        message.created = fields.time("/time/created").unwrap_or(message.created);
-        message.completed = fields.time("/time/completed");
-        message.parent_id = fields.text("/parentID");
-        message.finish = fields.text("/finish");
-        message.summary = fields.is_summary();
+        // Some programs do not record the role in the message itself.
+        let role = text(fields, "/role").and_then(|role| role.parse().ok());
+        let role = role.unwrap_or_else(|| message_role(item));
+        let mut message = self.new_message(id, item, role);
+        message.created = time("/time/created").unwrap_or(message.created);
+        message.completed = time("/time/completed");
+        message.parent_id = text(fields, "/parentID");
+        message.finish = text(fields, "/finish");
+        // In a user's message, the field `summary` is an object.
+        message.summary = fields.get("summary") == Some(&Value::Bool(true));
         self.messages.push(message);
         self.has_foreign_fields = true;
     }
