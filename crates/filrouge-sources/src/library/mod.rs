@@ -18,7 +18,6 @@ pub mod list;
 mod listed;
 pub mod notices;
 pub mod own;
-mod query_state;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
 pub mod stats;
@@ -26,11 +25,12 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use filrouge_types::Recorded;
+use filrouge_types::{Recorded, lock};
 
 pub use catalog::{Catalog, Entry};
 pub use error::LibraryError;
@@ -43,7 +43,6 @@ use error::Result;
 use extras::Extras;
 use facts::{Facts, FactsResult};
 use listed::LastListing;
-use query_state::QueryState;
 
 /// All sources together. Cheap to clone; clones share the caches.
 #[derive(Clone)]
@@ -60,6 +59,17 @@ pub struct Library {
     facts: Arc<Cache<Facts>>,
     /// The state of the query that this library serves; see [`Library::for_one_query`].
     query: Option<Arc<QueryState>>,
+}
+
+/// The state of one query, which all clones of its library share.
+#[derive(Default)]
+struct QueryState {
+    catalog: OnceLock<Arc<Catalog>>,
+    /// The facts of the sessions that the query has read, by session id; also of sources that are never cached, because
+    /// the facts are dropped with the query.
+    facts: Mutex<HashMap<Box<str>, FactsResult>>,
+    /// Set once the caller has disconnected or cancelled.
+    stopped: Option<Arc<AtomicBool>>,
 }
 
 impl Library {
@@ -185,15 +195,16 @@ impl Library {
     /// not changed; otherwise newly computed ones.
     fn facts(&self, entry: &Entry) -> FactsResult {
         self.check_cancelled()?;
+        let Some(query) = &self.query else {
+            return self.read_facts(entry);
+        };
         let id = &entry.header.id;
-        if let Some(facts) = self.query.as_ref().and_then(|query| query.facts(id)) {
-            return facts;
-        }
-        let facts = self.read_facts(entry);
-        if let Some(query) = &self.query {
-            query.add_facts(id, &facts);
-        }
-        facts
+        let known = lock(&query.facts).get(id).cloned();
+        known.unwrap_or_else(|| {
+            let facts = self.read_facts(entry);
+            lock(&query.facts).insert(id.clone(), facts.clone());
+            facts
+        })
     }
 
     /// Whether what is read of the session is cached until the session changes.
@@ -223,8 +234,12 @@ impl Library {
     /// session twice for statistics and lineage. It does not see later changes, so drop it after the query. Once
     /// `stopped` is true, long operations fail with [`LibraryError::Cancelled`].
     pub fn for_one_query(&self, stopped: Option<Arc<AtomicBool>>) -> Self {
+        let query = QueryState {
+            stopped,
+            ..QueryState::default()
+        };
         Self {
-            query: Some(Arc::new(QueryState::new(stopped))),
+            query: Some(Arc::new(query)),
             ..self.clone()
         }
     }
