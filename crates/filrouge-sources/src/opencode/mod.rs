@@ -28,7 +28,6 @@ mod storage;
 mod storages;
 mod tree;
 mod tree_first;
-mod tree_listing;
 mod tree_messages;
 
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use super::database::Database;
 use super::layout::{Layout, TreeForm};
 use super::row_place::source_error;
 use super::storage::{NAME, Storage};
-use super::tree_listing::FileTree;
+use super::tree::FileTree;
 use crate::files::{Files, is_id};
 use crate::{SkipReason, Skipped, SourceError};
 
