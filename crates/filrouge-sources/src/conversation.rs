@@ -290,17 +290,9 @@ pub struct Conversation {
     pub skipped: Vec<crate::Skipped>,
 }
 
-impl Conversation {
-    /// The approximate size in memory, in bytes; a cache counts it against its budget.
-    pub fn weight(&self) -> usize {
-        let parts = |m: &Message| m.parts.iter().map(Part::weight).sum::<usize>();
-        let messages = self.messages.iter().map(|m| 320 + parts(m)).sum::<usize>();
-        512 + messages + 256 * self.skipped.len()
-    }
-}
-
 impl Part {
-    fn weight(&self) -> usize {
+    /// The approximate size in memory, in bytes.
+    pub(crate) fn weight(&self) -> usize {
         let texts = match &self.kind {
             PartKind::Text { text, .. } | PartKind::Reasoning { text } => text.len(),
             PartKind::Tool(tool) => {

@@ -7,7 +7,7 @@ use quick_cache::sync::{self, GuardResult};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use super::{Entry, LibraryError, Result};
-use crate::{Conversation, Fingerprint, ReadError, Source};
+use crate::{Conversation, Fingerprint, Message, Part, ReadError, Source};
 
 /// A value is cached only if its weight is at most the budget divided by this number.
 const MAX_WEIGHT_DIVISOR: u64 = 4;
@@ -23,7 +23,9 @@ pub(super) trait Weigh {
 
 impl Weigh for Conversation {
     fn weight(&self) -> usize {
-        Self::weight(self)
+        let parts = |m: &Message| m.parts.iter().map(Part::weight).sum::<usize>();
+        let messages = self.messages.iter().map(|m| 320 + parts(m)).sum::<usize>();
+        512 + messages + 256 * self.skipped.len()
     }
 }
 
