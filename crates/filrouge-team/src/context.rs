@@ -46,11 +46,6 @@ pub fn message_number(id: &str) -> Option<u64> {
 }
 
 impl ContextManager {
-    /// An empty context.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A context with the messages and the task of a restored session.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ pub enum Dropped {
 impl ParsedText {
     /// Parses an entire text. `speaker` is the id of its speaker.
     pub fn parse(text: &str, team: &Team, speaker: &str) -> Self {
-        let mut reader = MarkerReader::new();
+        let mut reader = MarkerReader::default();
         reader.push(text);
         reader.finish(team, speaker).1
     }
@@ -120,11 +120,6 @@ pub struct MarkerReader {
 }
 
 impl MarkerReader {
-    /// A reader at the beginning of a text.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Reads the next piece; returns the newly visible text.
     pub fn push(&mut self, text: &str) -> String {
         self.held.push_str(text);

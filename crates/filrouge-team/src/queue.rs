@@ -24,11 +24,6 @@ pub struct RoutingQueue {
 }
 
 impl RoutingQueue {
-    /// An empty queue.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Queues a member by priority. A member queued twice for the same message stays once, with the better priority.
     pub fn push(&mut self, route: Route) {
         let is_same =
@@ -108,7 +103,7 @@ mod tests {
         fn members_are_served_by_priority_then_arrival_without_duplicates(
             requests in prop::collection::vec((0..4u8, 0..4u8, intents()), 0..40)
         ) {
-            let mut queue = RoutingQueue::new();
+            let mut queue = RoutingQueue::default();
             // For each member and message: the best requested priority, and the order of its first request.
             let mut expected: Vec<(Intent, usize, Route)> = Vec::new();
             for (arrival, (member, parent, intent)) in requests.into_iter().enumerate() {
@@ -132,7 +127,7 @@ mod tests {
 
     #[test]
     fn members_are_removed_by_id_or_all_at_once() {
-        let mut queue = RoutingQueue::new();
+        let mut queue = RoutingQueue::default();
         for (member, parent) in [(1, 1), (2, 1), (1, 2)] {
             queue.push(route(member, parent, Intent::Reply));
         }

@@ -32,7 +32,7 @@ fn ancestors<'c>(context: &'c ContextManager, id: &str, count: usize) -> Vec<&'c
 }
 
 fn context(messages: &[(&str, Option<&str>)]) -> ContextManager {
-    let mut context = ContextManager::new();
+    let mut context = ContextManager::default();
     for (id, parent) in messages {
         context.add(message(id, *parent)).unwrap();
     }
@@ -111,7 +111,7 @@ fn a_duplicate_id_is_refused() {
 
 #[test]
 fn a_task_is_never_cut() {
-    let mut context = ContextManager::new();
+    let mut context = ContextManager::default();
     let longest = "é".repeat(TEAM_TASK_BYTES_MAX / 2);
     context
         .set_team_task(Some(&format!(" {longest}\n")))

@@ -59,7 +59,7 @@ impl Conversation {
             context,
             clock,
             settings,
-            queue: RoutingQueue::new(),
+            queue: RoutingQueue::default(),
             status: Status::Paused,
             waiting_for: Some(first_human),
             next_parent: None,

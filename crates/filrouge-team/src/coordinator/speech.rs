@@ -66,7 +66,7 @@ impl Conversation {
         self.send_event(TeamEvent::Began(message.clone()));
         let mut growing = GrowingMessage {
             id: message.id.clone(),
-            reader: MarkerReader::new(),
+            reader: MarkerReader::default(),
             speech,
             remaining_bytes: self.settings.message_bytes,
             is_recorded: true,

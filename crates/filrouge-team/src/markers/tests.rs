@@ -244,7 +244,7 @@ fn markers_beyond_the_limits_stay_text() {
         format!("```\n```{}\n[NEXT: bob]", " ".repeat(2 * HELD_BYTES_MAX)),
         "`".repeat(3 * HELD_BYTES_MAX),
     ] {
-        let mut reader = MarkerReader::new();
+        let mut reader = MarkerReader::default();
         let visible: String = text
             .as_bytes()
             .chunks(4096)
@@ -304,7 +304,7 @@ proptest! {
     #[test]
     fn the_result_does_not_depend_on_the_chunks(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
         let expected = parse(&text);
-        let mut reader = MarkerReader::new();
+        let mut reader = MarkerReader::default();
         let mut visible = String::new();
         let mut chars = text.chars().peekable();
         for cut in cuts.iter().cycle() {

@@ -44,7 +44,7 @@ fn message(number: usize, content: &str, parent: Option<usize>) -> Message {
 
 /// A context of `count` messages, the last of which answers the first.
 fn context(count: usize) -> ContextManager {
-    let mut context = ContextManager::new();
+    let mut context = ContextManager::default();
     for number in 1..=count {
         let parent = (number == count && count > 1).then_some(1);
         context
@@ -152,7 +152,7 @@ fn ancestors_are_shown_however_old_they_are() {
     let shown = (1..200).filter(|n| prompt_text.contains(&format!("word{n}.")));
     assert_eq!(shown.collect::<Vec<_>>(), [1, 3, 5, 198, 199]);
 
-    let mut long_chain = ContextManager::new();
+    let mut long_chain = ContextManager::default();
     for number in 1..=100 {
         long_chain
             .add(message(number, &format!("word{number}."), Some(number - 1)))
@@ -243,7 +243,7 @@ fn placeholders_are_replaced() {
 #[test]
 fn a_prompt_passed_as_an_argument_has_a_smaller_window() {
     let team = team("args = [\"{prompt}\"]");
-    let mut context = ContextManager::new();
+    let mut context = ContextManager::default();
     for number in 1..=5 {
         context
             .add(message(number, &"x".repeat(40 << 10), None))
