@@ -125,7 +125,7 @@ impl RolloutState {
                 self.copy_filter = Some(CopyFilter::new(&id, created, forked));
                 self.session_id = id;
             }
-            Some(copy_filter) if id != self.session_id => copy_filter.set_has_other_session(),
+            Some(copy_filter) if id != self.session_id => copy_filter.has_other_session = true,
             Some(_) => {}
         }
     }

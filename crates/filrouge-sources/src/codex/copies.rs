@@ -23,7 +23,7 @@ pub(super) struct CopyFilter {
     first_time: Option<i64>,
     /// Whether the file can contain copies: a record of another session was read, or this session's metadata names its
     /// origin.
-    has_other_session: bool,
+    pub(super) has_other_session: bool,
     /// Turns by their ids, each with whether it is a copy.
     turns: HashMap<Box<str>, bool>,
     /// Whether the current turn is a copy; `None` if that is unknown.
@@ -38,11 +38,6 @@ impl CopyFilter {
             has_other_session: forked,
             ..Self::default()
         }
-    }
-
-    /// Records that another session's metadata was read.
-    pub(super) const fn set_has_other_session(&mut self) {
-        self.has_other_session = true;
     }
 
     /// Determines whether a turn is a copy, from the thread and the turn that a record names. The turn becomes the
@@ -115,7 +110,7 @@ mod tests {
     fn records_without_ids_in_the_burst_are_copies() {
         let mut filter = CopyFilter::new(OWN, CREATED, false);
         assert!(!filter.is_copy(None, CREATED));
-        filter.set_has_other_session();
+        filter.has_other_session = true;
         assert!(filter.is_copy(None, CREATED + 5));
         assert!(!filter.is_copy(None, CREATED + 5000));
     }
