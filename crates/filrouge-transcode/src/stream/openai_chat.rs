@@ -63,7 +63,7 @@ impl super::EventDecoder for Chat {
     }
 
     fn end(&mut self, out: &mut Transcript) {
-        if !self.choices.is_empty() && self.choices.values().all(|c| c.finish().is_some()) {
+        if !self.choices.is_empty() && self.choices.values().all(|c| c.finish.is_some()) {
             self.conclude(out);
         } else {
             self.record_sources(out);
@@ -152,7 +152,7 @@ impl Chat {
         self.record_sources(out);
         let first = self.choices.get(&0);
         let has_calls = first.is_some_and(Choice::has_calls);
-        let end = match first.and_then(Choice::finish) {
+        let end = match first.and_then(|choice| choice.finish.as_ref()) {
             Some(finish) if finish.is_failure => {
                 StreamEnd::Failed(stop_error(&finish.word, None, true))
             }

@@ -36,7 +36,7 @@ pub(super) struct Choice {
     calls: Calls,
     /// The piece that began last, of any kind.
     last_piece: Option<PieceId>,
-    finish: Option<ChoiceFinish>,
+    pub(super) finish: Option<ChoiceFinish>,
 }
 
 impl Choice {
@@ -46,10 +46,6 @@ impl Choice {
             reasoning: Reasoning::new(alternative),
             ..Self::default()
         }
-    }
-
-    pub(super) const fn finish(&self) -> Option<&ChoiceFinish> {
-        self.finish.as_ref()
     }
 
     pub(super) fn has_calls(&self) -> bool {
@@ -62,7 +58,7 @@ impl Choice {
         if Reasoning::is_in(message) {
             self.finish_text(out);
             all_known &= self.reasoning.decode(message, out);
-            self.last_piece = self.reasoning.last_piece().or(self.last_piece);
+            self.last_piece = self.reasoning.last_piece.or(self.last_piece);
         }
         all_known &= match json::non_null(message.content) {
             None => true,
@@ -144,7 +140,7 @@ impl Choice {
             Some("thinking") => {
                 self.finish_text(out);
                 let known = self.reasoning.decode_entry(entry.thinking, out);
-                self.last_piece = self.reasoning.last_piece().or(self.last_piece);
+                self.last_piece = self.reasoning.last_piece.or(self.last_piece);
                 known
             }
             Some(_) => self.record_complete_part(raw, out),

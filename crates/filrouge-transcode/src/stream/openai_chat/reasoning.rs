@@ -14,7 +14,7 @@ pub(super) struct Reasoning {
     /// A piece whose seal by its provider has not arrived; the seal may arrive after other text.
     unsealed: Option<PieceId>,
     /// The piece that began last.
-    last_piece: Option<PieceId>,
+    pub(super) last_piece: Option<PieceId>,
 }
 
 impl Reasoning {
@@ -32,11 +32,6 @@ impl Reasoning {
             || json::non_null(message.reasoning_content).is_some_and(|text| text != "\"\"")
             || is_nonempty_list(message.reasoning_details)
             || is_nonempty_list(message.thinking_blocks)
-    }
-
-    /// The piece that began last.
-    pub(super) const fn last_piece(&self) -> Option<PieceId> {
-        self.last_piece
     }
 
     /// Ends the growing piece. It is completed unless it awaits a seal.
