@@ -48,7 +48,7 @@ impl SourceIndex {
     ) -> Result<BuildProgress, Failure> {
         let mut progress = BuildProgress::default();
         let outcome = self.try_update(&mut progress, report, stopped);
-        outcome.inspect_err(|failure| self.record_failure(failure))?;
+        outcome.inspect_err(|failure| self.log_failure(failure))?;
         Ok(progress)
     }
 

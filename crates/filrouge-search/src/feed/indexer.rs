@@ -96,7 +96,7 @@ fn feed_index(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
             Ok(StepOutcome::Done(_)) => true,
             // Maintenance runs while the index is up to date.
             Ok(StepOutcome::Idle) => index.tidy().unwrap_or_else(|why| {
-                index.record_failure(&why);
+                index.log_failure(&why);
                 false
             }),
             // Another process feeds the index, or the step failed and logged why. Both cases are retried later.

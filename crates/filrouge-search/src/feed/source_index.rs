@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,6 @@ pub struct SourceIndex {
     /// The newest comparison, with the listing that it used; `None` if there was none since the index last changed.
     last_comparison: Mutex<Option<(Listed, Arc<Comparison>)>>,
     last_used: Mutex<Option<Instant>>,
-    errors: AtomicU64,
     /// The error codes of the failures that were logged already.
     logged: Mutex<HashSet<ErrorCode>>,
 }
@@ -40,7 +38,6 @@ impl SourceIndex {
             lock,
             last_comparison: Mutex::default(),
             last_used: Mutex::default(),
-            errors: AtomicU64::new(0),
             logged: Mutex::default(),
         }
     }
@@ -75,7 +72,7 @@ impl SourceIndex {
         match comparison {
             Ok(comparison) => comparison.snapshot.clone(),
             Err(why) => {
-                self.record_failure(&why);
+                self.log_failure(&why);
                 Arc::new(self.all_stale(listed.as_ref().ok(), why))
             }
         }
@@ -135,14 +132,8 @@ impl SourceIndex {
         *lock(&self.last_used)
     }
 
-    /// The number of failures of the index and of its source.
-    pub fn errors(&self) -> u64 {
-        self.errors.load(Ordering::Relaxed)
-    }
-
-    /// Counts a failure of the index or its source, and logs it if it is the first with its error code.
-    pub fn record_failure(&self, why: &Failure) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
+    /// Logs a failure of the index or its source if it is the first with its error code.
+    pub fn log_failure(&self, why: &Failure) {
         if lock(&self.logged).insert(why.code) {
             tracing::warn!(
                 source = self.source.name(),

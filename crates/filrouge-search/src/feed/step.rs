@@ -35,7 +35,7 @@ impl SourceIndex {
     /// Those of the index, and of a source that cannot be listed or does not answer.
     pub fn step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
         self.try_step(stopped)
-            .inspect_err(|why| self.record_failure(why))
+            .inspect_err(|why| self.log_failure(why))
     }
 
     fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
