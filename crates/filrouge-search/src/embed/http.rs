@@ -3,7 +3,6 @@
 
 mod response;
 
-use std::fmt;
 use std::thread;
 use std::time::Duration;
 
@@ -45,8 +44,8 @@ pub struct HttpSettings {
     pub timeout: Duration,
 }
 
-/// A key that is sent and never shown.
-#[derive(Clone, PartialEq, Eq)]
+/// A key that is sent and never shown: the value is marked as sensitive, so that its `Debug` hides it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key(HeaderValue);
 
 impl Key {
@@ -63,12 +62,6 @@ impl Key {
         };
         value.set_sensitive(true);
         Ok(Self(value))
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[hidden]")
     }
 }
 

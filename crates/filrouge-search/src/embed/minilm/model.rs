@@ -35,14 +35,6 @@ pub struct MiniLm {
     pool: Arc<ThreadPool>,
 }
 
-impl fmt::Debug for MiniLm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MiniLm")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
-
 impl MiniLm {
     /// Loads the files that [`super::Installation`] wrote into a folder; blocks for some 0.1 s.
     ///
