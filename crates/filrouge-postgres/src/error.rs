@@ -1,5 +1,6 @@
 //! Maps PostgreSQL's error codes, the SQLSTATEs, to failures. No other module refers to SQLSTATEs.
 
+use filrouge_store::plain::PlainError;
 use filrouge_types::{ErrorCode, Failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -162,4 +163,37 @@ pub(crate) fn malformed(kind: &str) -> Failure {
 /// The failure for a store that does not answer.
 pub(crate) fn unavailable(detail: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, detail)
+}
+
+/// Translates an error of a statement over plain tables.
+pub(crate) fn plain_error(error: &Error) -> PlainError {
+    let text = failure(error).detail;
+    let Some(state) = error.code() else {
+        let is_lost = error.is_closed() || is_io(error);
+        return match is_lost {
+            true => PlainError::Unavailable(text),
+            // A column is not of type text.
+            false => PlainError::Altered(text),
+        };
+    };
+    let altered = [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DATATYPE_MISMATCH,
+        SqlState::INVALID_COLUMN_REFERENCE,
+        SqlState::INVALID_TABLE_DEFINITION,
+        SqlState::INVALID_SCHEMA_NAME,
+        SqlState::WRONG_OBJECT_TYPE,
+    ];
+    if altered.contains(state) {
+        return PlainError::Altered(text);
+    }
+    match sqlstate_class(state) {
+        // A value that its column does not take, a constraint, a value that is too large.
+        "21" | "22" | "23" | "54" => PlainError::Data(text),
+        // Not supported, authentication, database name, dependent objects, permissions and syntax.
+        "0A" | "28" | "2B" | "3D" | "42" => PlainError::Refused(text),
+        _ => PlainError::Unavailable(text),
+    }
 }

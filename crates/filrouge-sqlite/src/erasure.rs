@@ -104,7 +104,7 @@ fn read_note(conn: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Checkpoints the WAL and empties it; returns `false` when another connection prevents it.
-fn truncate_wal(conn: &Connection) -> rusqlite::Result<bool> {
+pub(crate) fn truncate_wal(conn: &Connection) -> rusqlite::Result<bool> {
     let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?;
     let busy: i64 = statement.query_row([], |row| row.get(0))?;
     Ok(busy == 0)

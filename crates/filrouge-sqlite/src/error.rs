@@ -1,6 +1,7 @@
-//! Maps SQLite's result codes to failures of the store and the index. (`foreign/error.rs` does this for other programs'
+//! Maps SQLite's result codes to failures of the store, the index and plain tables. (`foreign/error.rs` does this for other programs'
 //! databases.)
 
+use filrouge_store::plain::PlainError;
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::ffi;
 
@@ -46,4 +47,23 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
 /// The failure for a stored row that cannot be decoded.
 pub(crate) fn malformed(what: &str) -> Failure {
     ErrorCode::IntegrityError.failure(format!("a stored {what} is malformed"))
+}
+
+/// Translates an error of a statement over plain tables.
+pub(crate) fn plain_error(error: &rusqlite::Error) -> PlainError {
+    let text = format!("SQLite: {error}");
+    let rusqlite::Error::SqliteFailure(cause, _) = error else {
+        return PlainError::Altered(text);
+    };
+    match cause.code {
+        ffi::ErrorCode::ConstraintViolation
+        | ffi::ErrorCode::TypeMismatch
+        | ffi::ErrorCode::TooBig => PlainError::Data(text),
+        ffi::ErrorCode::ReadOnly | ffi::ErrorCode::PermissionDenied => PlainError::Refused(text),
+        ffi::ErrorCode::Unknown
+        | ffi::ErrorCode::DatabaseCorrupt
+        | ffi::ErrorCode::NotADatabase
+        | ffi::ErrorCode::SchemaChanged => PlainError::Altered(text),
+        _ => PlainError::Unavailable(text),
+    }
 }

@@ -15,6 +15,7 @@ pub mod hex;
 pub mod hot;
 pub mod ledger;
 pub mod memory;
+pub mod plain;
 pub mod read;
 pub mod record;
 pub mod rows;
