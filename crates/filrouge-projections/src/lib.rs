@@ -1,6 +1,8 @@
 //! Projections: copies of the ledger in other stores, in forms that other programs can query (ADR 0042). A projection
 //! is fed from the ledger, can be rebuilt at any time, and is never authoritative.
 
+pub mod tables;
+
 mod target;
 
 pub use target::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};

@@ -31,7 +31,10 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("http", &["engine", "store", "types"]),
     ("openai", &["http", "types"]),
     ("mcp", &["search", "sources", "store", "types"]),
-    ("projections", &["engine", "store", "types"]),
+    (
+        "projections",
+        &["engine", "postgres", "sqlite", "store", "types"],
+    ),
     ("team", &["engine", "store", "types"]),
     (
         "server",
