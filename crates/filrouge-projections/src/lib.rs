@@ -1,6 +1,7 @@
 //! Projections: copies of the ledger in other stores, in forms that other programs can query (ADR 0042). A projection
 //! is fed from the ledger, can be rebuilt at any time, and is never authoritative.
 
+pub mod parquet;
 pub mod tables;
 
 mod target;
