@@ -27,6 +27,7 @@ const REFERENCES: &[&str] = &[
     "docs/glossary.md",
     "docs/history-contract.md",
     "docs/postgresql.md",
+    "docs/projections-tables.md",
     "docs/scaling.md",
     "docs/spool.md",
 ];
