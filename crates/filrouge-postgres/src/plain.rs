@@ -134,7 +134,10 @@ async fn query(session: &Session, statement: &Statement) -> Result<Vec<Row>, Err
 }
 
 fn texts(row: &Row) -> Result<Vec<Option<String>>, Error> {
-    (0..row.len()).map(|column| row.try_get(column)).collect()
+    let columns = 0..row.len();
+    columns
+        .map(|column| row.try_get::<_, Option<String>>(column))
+        .collect()
 }
 
 /// Waits for an answer up to [`ANSWER_TIMEOUT`].

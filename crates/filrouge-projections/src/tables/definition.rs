@@ -95,7 +95,7 @@ const fn uuid(name: &'static str) -> Column {
 }
 
 /// One row per session.
-pub const SESSIONS: Table = Table {
+pub(super) const SESSIONS: Table = Table {
     name: "sessions",
     session: "session_id",
     key: &[TENANT, "session_id"],
@@ -120,7 +120,7 @@ pub const SESSIONS: Table = Table {
 };
 
 /// One row per turn, in the columns of the history contract.
-pub const TURNS: Table = Table {
+pub(super) const TURNS: Table = Table {
     name: "turns",
     session: "session_id",
     key: &[TENANT, "session_id", "turn_id"],
@@ -155,7 +155,7 @@ pub const TURNS: Table = Table {
 };
 
 /// One row per item.
-pub const ITEMS: Table = Table {
+pub(super) const ITEMS: Table = Table {
     name: "items",
     session: "session_id",
     key: &[TENANT, "session_id", "seq"],
@@ -183,7 +183,7 @@ pub const ITEMS: Table = Table {
 };
 
 /// One row per event.
-pub const EVENTS: Table = Table {
+pub(super) const EVENTS: Table = Table {
     name: "events",
     session: "session_id",
     key: &[TENANT, "session_id", "key"],
@@ -201,7 +201,7 @@ pub const EVENTS: Table = Table {
 };
 
 /// One row per session, as the voice design has it.
-pub const CALL_SESSIONS: Table = Table {
+pub(super) const CALL_SESSIONS: Table = Table {
     name: "call_sessions",
     session: "call_id",
     key: &[TENANT, "call_id"],
@@ -220,7 +220,7 @@ pub const CALL_SESSIONS: Table = Table {
 };
 
 /// One row per message of the user or the agent, as the voice design has it.
-pub const CALL_MESSAGES: Table = Table {
+pub(super) const CALL_MESSAGES: Table = Table {
     name: "call_messages",
     session: "call_id",
     key: &[TENANT, "call_id", "seq"],
@@ -238,7 +238,7 @@ pub const CALL_MESSAGES: Table = Table {
 };
 
 /// One row per checkpoint, as the voice design has it.
-pub const CALL_STATE_CHECKPOINTS: Table = Table {
+pub(super) const CALL_STATE_CHECKPOINTS: Table = Table {
     name: "call_state_checkpoints",
     session: "call_id",
     key: &[TENANT, "call_id", "seq"],
@@ -255,7 +255,7 @@ pub const CALL_STATE_CHECKPOINTS: Table = Table {
 };
 
 /// One row per event, as the voice design's key figures count them.
-pub const IVR_EVENTS: Table = Table {
+pub(super) const IVR_EVENTS: Table = Table {
     name: "ivr_events",
     session: "call_id",
     key: &[TENANT, "call_id", "event_key"],

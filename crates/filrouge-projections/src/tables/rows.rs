@@ -1,7 +1,8 @@
 //! The rows of a session.
 
-use filrouge_types::{Channel, Item, JsonText, Role, Session, SessionEvent, Turn, Variant};
-use filrouge_types::{Checkpoint, SessionStatus};
+use filrouge_types::{
+    Channel, Checkpoint, Item, JsonText, Role, Session, SessionEvent, SessionStatus, Turn, Variant,
+};
 use serde_json::{Map, Value};
 
 use super::definition::{
@@ -39,13 +40,7 @@ pub(crate) fn rows(update: &SessionUpdate, tenant_id: Option<i32>) -> Vec<Row> {
 
 /// A row with these values. They are those of all columns.
 fn row<const N: usize>(table: &Table, values: [(&'static str, Value); N]) -> Row {
-    debug_assert!(
-        table.columns.len() == N
-            && (table.columns.iter())
-                .all(|column| values.iter().any(|(name, _)| *name == column.name)),
-        "{} has other columns",
-        table.name
-    );
+    debug_assert!(has_all_columns(table, &values), "{}", table.name);
     let values = values.map(|(name, value)| (name.to_owned(), value));
     let content = Map::from_iter(values);
     Row {
@@ -53,6 +48,11 @@ fn row<const N: usize>(table: &Table, values: [(&'static str, Value); N]) -> Row
         id: row_id(table, &content),
         content,
     }
+}
+
+fn has_all_columns(table: &Table, values: &[(&'static str, Value)]) -> bool {
+    let has = |name: &str| values.iter().any(|(other, _)| *other == name);
+    table.columns.len() == values.len() && table.columns.iter().all(|column| has(column.name))
 }
 
 /// The id of a row: the values of its key as a JSON array.

@@ -287,7 +287,7 @@ impl Sql {
 
     /// Drops a generation that is not published.
     pub(super) fn drop_generation(&self, generation: u64) -> Vec<Statement> {
-        let drop = |table| Statement::new(format!("DROP TABLE IF EXISTS {table}"));
+        let drop = |table: String| Statement::new(format!("DROP TABLE IF EXISTS {table}"));
         let mut statements: Vec<_> = self.tables(generation).into_iter().map(drop).collect();
         statements.push(Statement::new(format!(
             "DELETE FROM {} WHERE \"generation\" = {generation}",

@@ -23,6 +23,26 @@ pub(crate) async fn rows_are_returned_as_they_were_written(world: &World) {
     assert_eq!(world.stored(&key).await, written);
 }
 
+/// The corpus has texts that try to break out of their place in an output, and to act there.
+pub(crate) async fn hostile_texts_are_only_texts(world: &World) {
+    let corpus = include_str!("../../../../tests/fixtures/hostile-text.json");
+    let corpus: serde_json::Value = serde_json::from_str(corpus).unwrap();
+    let texts = corpus["texts"].as_array().unwrap().iter();
+    let texts: Vec<&str> = texts.map(|text| text.as_str().unwrap()).collect();
+    let key = |number: usize| key("acme", &format!("call-{number}"));
+    let sessions = texts.iter().enumerate();
+    let updates = sessions.map(|(number, text)| {
+        let update = short_session(&key(number), 5, text);
+        rows(&world.tables, &update)
+    });
+    world.tables.create(1).await.unwrap();
+    world.apply(updates.collect()).await;
+    for (number, text) in texts.iter().enumerate() {
+        let stored = text.replace('\0', "\u{fffd}");
+        assert_eq!(world.questions(&key(number)).await, [stored]);
+    }
+}
+
 /// A part of a session: one turn.
 fn one_turn(key: &SessionKey, version: u64, number: u8, words: &str) -> SessionUpdate {
     let turns = vec![turn(key.session.as_str(), number, words)];

@@ -2,10 +2,10 @@
 
 use filrouge_projections::tables::{Tables, TablesSettings};
 use filrouge_projections::{Target, TargetError};
-use filrouge_testbed::Database;
+use filrouge_testbed::{Database, PgBouncer};
 
 use crate::sessions::{key, short_session};
-use crate::world::rows;
+use crate::world::{rows, sorted};
 
 #[tokio::test]
 async fn a_reporting_role_reads_the_views_and_nothing_else() {
@@ -83,6 +83,24 @@ async fn a_lost_connection_is_opened_again() {
         tables.write(1, vec![update]).await.unwrap();
     }
     assert_eq!(tables.sessions(1, None, 9).await.unwrap(), [key]);
+}
+
+#[tokio::test]
+async fn tables_are_written_through_a_pooler() {
+    let database = Database::new();
+    let pool = PgBouncer::before(&database, 3);
+    let url = pool.url(database.name());
+    let tables = Tables::postgres(&url, None, "reports", TablesSettings::default()).unwrap();
+    let key = key("acme", "call");
+    let update = short_session(&key, 5, "words");
+    tables.create(1).await.unwrap();
+    let written = tables.write(1, vec![rows(&tables, &update)]).await;
+    assert_eq!(written.unwrap(), []);
+    tables.publish(1).await.unwrap();
+    let stored = tables.stored(1, &key).await.unwrap();
+    assert_eq!(sorted(stored), sorted(tables.rows(&update)));
+    tables.clean(&key, 6).await.unwrap();
+    assert_eq!(tables.stored(1, &key).await.unwrap(), []);
 }
 
 #[tokio::test]
