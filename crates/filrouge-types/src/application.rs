@@ -76,8 +76,9 @@ pub struct TurnLabel<'a> {
 }
 
 impl Application {
-    /// The names of the fields in JSON. The labels come first, in the order in which they are stored.
-    const NAMES: [&str; 4] = [
+    /// The names of the fields in JSON. The labels come first, in the order in which they are stored; then comes whether
+    /// the chat is translated.
+    pub const NAMES: [&str; 4] = [
         "pipeline_name",
         "consultant",
         "repository",

@@ -1,6 +1,8 @@
 //! The tables, as data. The statements of both databases, the rows, the Parquet files and the page
 //! `docs/projections-tables.md` follow from it.
 
+use filrouge_types::Application;
+
 /// A type of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -133,10 +135,10 @@ pub(super) const TURNS: Table = Table {
         text("request_id"),
         time("created_at"),
         time("finalized_at"),
-        text("pipeline_name"),
-        text("consultant"),
-        text("repository"),
-        boolean("translate_chat"),
+        text(Application::NAMES[0]),
+        text(Application::NAMES[1]),
+        text(Application::NAMES[2]),
+        boolean(Application::NAMES[3]),
         text("question_neutral"),
         text("answer_neutral"),
         text("question_translated"),

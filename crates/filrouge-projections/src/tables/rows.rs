@@ -1,7 +1,8 @@
 //! The rows of a session.
 
 use filrouge_types::{
-    Channel, Checkpoint, Item, JsonText, Role, Session, SessionEvent, SessionStatus, Turn, Variant,
+    Application, Channel, Checkpoint, Item, JsonText, Role, Session, SessionEvent, SessionStatus,
+    Turn, Variant,
 };
 use serde_json::{Map, Value};
 
@@ -88,7 +89,9 @@ fn session_row(session: &Session, tenant: &str) -> Row {
 }
 
 fn turn_row(turn: &Turn, tenant: &str) -> Row {
-    let application = &turn.application;
+    let labels = turn.application.labels();
+    let [first, second, third] = labels.map(|of_turn| (of_turn.name, label(of_turn.value)));
+    let is_translated = turn.application.wants_translation();
     let identity = turn.identity_id.as_ref().map(|id| id.as_str());
     let replaced_by = turn.replaced_by_turn_id.map(|id| id.to_string());
     row(
@@ -101,10 +104,10 @@ fn turn_row(turn: &Turn, tenant: &str) -> Row {
             ("request_id", text(turn.request_id.as_str())),
             ("created_at", time(turn.created_at)),
             ("finalized_at", optional_time(turn.finalized_at)),
-            ("pipeline_name", label(application.pipeline_name.as_deref())),
-            ("consultant", label(application.consultant.as_deref())),
-            ("repository", label(application.repository.as_deref())),
-            ("translate_chat", application.translate_chat.into()),
+            first,
+            second,
+            third,
+            (Application::NAMES[3], is_translated.into()),
             ("question_neutral", json_text(&turn.question_neutral)),
             ("answer_neutral", json_text(&turn.answer_neutral)),
             ("question_translated", json_text(&turn.question_translated)),
