@@ -5,6 +5,7 @@ mod definition;
 mod rows;
 mod sql;
 mod target;
+mod updates;
 mod values;
 
 pub use definition::{Column, Kind, TABLES, TENANT, Table, VERSION};

@@ -1,7 +1,6 @@
 //! The tables as a target.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::slice;
 use std::sync::Mutex;
@@ -11,16 +10,15 @@ use filrouge_postgres::PlainServer;
 use filrouge_sqlite::PlainFile;
 use filrouge_store::plain::{PlainDatabase, PlainError, PlainRows, Statement};
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, lock};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::definition::{TABLES, Table, VERSION};
+use super::definition::{TABLES, Table};
 use super::rows::{row_id, rows};
 use super::sql::{Dialect, Sql};
+use super::updates::{parts, statements};
 use super::values::stored;
 use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 
-/// The size in bytes from which the rows of a table are divided among several statements.
-const STATEMENT_BYTES: usize = 4 << 20;
 /// The longest name of a schema, in bytes; PostgreSQL cuts longer ones.
 const SCHEMA_MAX: usize = 63;
 
@@ -139,29 +137,8 @@ impl Tables {
 
     /// Applies updates of different sessions in one transaction.
     async fn apply(&self, generation: u64, updates: &[Update]) -> Result<(), PlainError> {
-        let statements = self.statements(generation, updates);
+        let statements = statements(&self.sql, generation, updates);
         self.database.run(statements).await.map(drop)
-    }
-
-    fn statements(&self, generation: u64, updates: &[Update]) -> Vec<Statement> {
-        let sql = &self.sql;
-        let changes = Value::Array(updates.iter().map(change).collect()).to_string();
-        let mut statements = vec![sql.record_changes(generation, changes.clone())];
-        for table in TABLES {
-            let rows = updates.iter().flat_map(|update| rows_in(table, update));
-            let arrays = arrays(rows).into_iter();
-            statements.extend(arrays.map(|array| sql.upsert(generation, table, array)));
-        }
-        let deletes = |update: &Update| match update {
-            Update::Rows { is_entire, .. } => *is_entire,
-            Update::Removed { .. } => true,
-        };
-        if updates.iter().any(deletes) {
-            let tables = TABLES.iter();
-            statements
-                .extend(tables.map(|table| sql.delete_older(generation, table, changes.clone())));
-        }
-        statements
     }
 }
 
@@ -181,71 +158,6 @@ impl Generation {
             is_published: published? == "1",
         })
     }
-}
-
-/// The session of an update, as [`Sql::record_changes`] takes it.
-fn change(update: &Update) -> Value {
-    let (version, is_replaced, is_removed) = match update {
-        Update::Rows {
-            version, is_entire, ..
-        } => (version, *is_entire, false),
-        Update::Removed { version, .. } => (version, false, true),
-    };
-    json!({
-        "tenant": update.key().tenant.as_str(),
-        "session_id": update.key().session.as_str(),
-        "version": version,
-        "replaced": is_replaced,
-        "removed": is_removed,
-    })
-}
-
-/// The rows of a table in an update, each as a JSON object with the version.
-fn rows_in(table: &Table, update: &Update) -> Vec<String> {
-    let Update::Rows { version, rows, .. } = update else {
-        return Vec::new();
-    };
-    let rows = rows.iter().filter(|row| row.table == table.name);
-    let objects = rows.map(|row| {
-        let mut content = row.content.clone();
-        content.insert(VERSION.to_owned(), (*version).into());
-        Value::Object(content).to_string()
-    });
-    objects.collect()
-}
-
-/// Divides objects among JSON arrays of about [`STATEMENT_BYTES`].
-fn arrays(objects: impl Iterator<Item = String>) -> Vec<String> {
-    let mut arrays: Vec<String> = Vec::new();
-    for object in objects {
-        match arrays.last_mut() {
-            Some(array) if array.len() + object.len() <= STATEMENT_BYTES => {
-                array.push(',');
-                array.push_str(&object);
-            }
-            _ => arrays.push(format!("[{object}")),
-        }
-    }
-    for array in &mut arrays {
-        array.push(']');
-    }
-    arrays
-}
-
-/// Divides updates, in order, so that no part has two of one session.
-fn parts(updates: Vec<Update>) -> Vec<Vec<Update>> {
-    let (mut parts, mut part, mut keys) = (Vec::new(), Vec::new(), HashSet::new());
-    for update in updates {
-        if !keys.insert(update.key().clone()) {
-            parts.push(mem::take(&mut part));
-            keys = HashSet::from([update.key().clone()]);
-        }
-        part.push(update);
-    }
-    if !part.is_empty() {
-        parts.push(part);
-    }
-    parts
 }
 
 fn target_error(error: PlainError) -> TargetError {
