@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
 use std::path::Path;
 
-use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting_within};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use filrouge_types::{JsonText, MAX_NESTING, Members, RawJson, check_nesting_within};
 use serde_json::value::RawValue;
 
 use crate::raw::Raw;
@@ -27,43 +25,16 @@ pub(crate) fn refusal_report(path: &Path, (reason, detail): Refusal) -> Skipped 
     Skipped::new(path, reason, detail)
 }
 
-/// A JSON object in file order; each value is its original text.
+/// A JSON object in file order; each value is its original text. A key is copied only if it contains escapes.
 #[derive(Default)]
-pub(crate) struct Object<'a>(Vec<(Key<'a>, &'a str)>);
-
-/// A key; its text is copied only if it contains escapes.
-#[derive(PartialEq, Eq, serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-struct ObjectVisitor;
-
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Object<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        // Most records have at most this many fields.
-        let mut entries = Vec::with_capacity(12);
-        while let Some((key, value)) = map.next_entry::<_, &RawValue>()? {
-            entries.push((key, value.get()));
-        }
-        Ok(Object(entries))
-    }
-}
-
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(ObjectVisitor)
-    }
-}
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Object<'a> {
     /// Parses a text that is one JSON object. Fails if a key occurs twice.
     pub(crate) fn parse(text: &'a str) -> Result<Self> {
-        let object: Self = serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
+        let members: Members<'a> =
+            serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
+        let object = Self(members.iter().collect());
         if let Some(key) = repeated_key(&object.0) {
             let detail = format!("the key {key:?} occurs twice");
             return Err((SkipReason::DuplicateKey, detail));
@@ -73,13 +44,13 @@ impl<'a> Object<'a> {
 
     /// Creates an object with one field; without a field if the value is absent.
     pub(crate) fn with_field(key: &'a str, value: Raw<'a>) -> Self {
-        let entry = value.json().map(|json| (Key(Cow::Borrowed(key)), json));
+        let entry = value.json().map(|json| (Cow::Borrowed(key), json));
         Self(entry.into_iter().collect())
     }
 
     /// The value of `key`.
     pub(crate) fn field(&self, key: &str) -> Raw<'a> {
-        let found = self.0.iter().find(|(k, _)| k.0 == key);
+        let found = self.0.iter().find(|(name, _)| name == key);
         Raw::new(found.map(|(_, json)| *json))
     }
 
@@ -140,15 +111,15 @@ impl<'a> Object<'a> {
 
     /// The first key.
     pub(crate) fn first_key(&self) -> Option<&str> {
-        self.0.first().map(|(key, _)| &*key.0)
+        self.0.first().map(|(key, _)| &**key)
     }
 
     /// All entries except those whose keys are in `excluded`, in their original text.
     pub(crate) fn without(&self, excluded: &[&str]) -> Writer {
         let mut remaining = Writer::default();
         for (key, raw) in &self.0 {
-            if !excluded.contains(&&*key.0) {
-                remaining.raw(&key.0, raw);
+            if !excluded.contains(&&**key) {
+                remaining.raw(key, raw);
             }
         }
         remaining
@@ -157,16 +128,16 @@ impl<'a> Object<'a> {
 
 /// A key that occurs twice, if there is one. For small objects, and most are small, comparing all pairs is faster than
 /// hashing.
-fn repeated_key<'e>(entries: &'e [(Key<'_>, &str)]) -> Option<&'e str> {
+fn repeated_key<'e>(entries: &'e [(Cow<'_, str>, &str)]) -> Option<&'e str> {
     if entries.len() <= 16 {
         let mut keys = entries.iter().enumerate();
         let repeated =
             keys.find(|(at, (key, _))| entries[..*at].iter().any(|(other, _)| other == key));
-        return repeated.map(|(_, (key, _))| &*key.0);
+        return repeated.map(|(_, (key, _))| &**key);
     }
     let mut keys = HashSet::with_capacity(entries.len());
-    let repeated = entries.iter().find(|(key, _)| !keys.insert(&*key.0));
-    repeated.map(|(key, _)| &*key.0)
+    let repeated = entries.iter().find(|(key, _)| !keys.insert(&**key));
+    repeated.map(|(key, _)| &**key)
 }
 
 /// The text of a JSON string token; invalid Unicode becomes U+FFFD. Empty if `token` is not a string token.
