@@ -179,11 +179,12 @@ impl Agent {
             Some(status) => exit::exit_failure(status),
             None => {
                 self.terminate().await;
-                self.timed_out.then(|| exit::timeout_failure(self.timeout))
+                let reason = || format!("it did not end within {} s", self.timeout.as_secs());
+                self.timed_out.then(|| ("agent_timeout", reason()))
             }
         };
         self.group.end().await;
-        AgentExit::new(failure, &self.stderr.text().await, self.decoder.replaced())
+        AgentExit::new(failure, &self.stderr.text().await, self.decoder.replaced)
     }
 
     /// Stops the agent now, with every process that it started: SIGTERM first, SIGKILL after

@@ -181,7 +181,7 @@ impl MarkerReader {
                 Token::Text => self.visible.push_pieces(text, false),
                 Token::Code => self.visible.push_pieces(text, true),
                 Token::Marker(keyword, body) => {
-                    self.visible.mark_removed_marker();
+                    self.visible.after_marker = true;
                     let body = text.get(body).unwrap_or_default();
                     let inside = text.get(1..len - 1).unwrap_or_default();
                     self.markers.push(inside.trim().into());

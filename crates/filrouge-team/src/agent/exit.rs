@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::time::Duration;
 
 use crate::message::Cut;
 use crate::record::AgentError;
@@ -34,11 +33,6 @@ impl AgentExit {
             stderr: stderr.into(),
         }
     }
-}
-
-pub(super) fn timeout_failure(time: Duration) -> FailureReason {
-    let description = format!("it did not end within {} s", time.as_secs());
-    ("agent_timeout", description)
 }
 
 /// Returns the failure of an agent whose process exited before it was stopped; `None` if it succeeded.

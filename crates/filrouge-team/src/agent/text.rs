@@ -8,7 +8,8 @@ const STRING_BYTES_MAX: usize = 4 << 10;
 pub(super) struct Decoder {
     /// The first bytes of an incomplete character.
     incomplete: Vec<u8>,
-    replaced: u64,
+    /// The number of malformed pieces that were replaced.
+    pub(super) replaced: u64,
     controls: ControlFilter,
 }
 
@@ -40,11 +41,6 @@ impl Decoder {
         }
         self.controls.flush_string(&mut text);
         text
-    }
-
-    /// The number of malformed pieces that were replaced.
-    pub(super) const fn replaced(&self) -> u64 {
-        self.replaced
     }
 
     fn replace(&mut self, text: &mut String) {
@@ -162,7 +158,7 @@ mod tests {
         let mut decoder = Decoder::default();
         let mut text = decoder.push(bytes);
         text.push_str(&decoder.finish());
-        (text, decoder.replaced())
+        (text, decoder.replaced)
     }
 
     #[test]
@@ -215,7 +211,7 @@ mod tests {
             let mut decoder = Decoder::default();
             let mut text: String = bytes.chunks(cut).map(|piece| decoder.push(piece)).collect();
             text.push_str(&decoder.finish());
-            prop_assert_eq!((text.clone(), decoder.replaced()), decode_all(&bytes));
+            prop_assert_eq!((text.clone(), decoder.replaced), decode_all(&bytes));
             let controls = text.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\t'));
             prop_assert_eq!(controls.count(), 0);
         }

@@ -17,15 +17,10 @@ pub(super) struct VisibleText {
     /// Whether the current line has more than blanks and markers so far.
     line_has_text: bool,
     /// Whether only blanks have followed the newest marker.
-    after_marker: bool,
+    pub(super) after_marker: bool,
 }
 
 impl VisibleText {
-    /// Marks the current end of the text as the position of a removed marker.
-    pub(super) fn mark_removed_marker(&mut self) {
-        self.after_marker = true;
-    }
-
     /// The text added since the last call.
     pub(super) fn take_new_text(&mut self) -> String {
         let new = self.content[self.returned..].to_owned();
