@@ -86,7 +86,7 @@ fn sendable_source(media: &Media) -> Option<Source<'_>> {
 }
 
 /// The media type without its parameters; `None` if it is missing or malformed.
-fn media_type(media: &Media) -> Option<&str> {
+pub(crate) fn media_type(media: &Media) -> Option<&str> {
     let mime = media.mime.as_deref()?.split(';').next()?.trim();
     let is_token = |text: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
@@ -119,11 +119,6 @@ fn parse_link<'a>(url: &'a str, mime: Option<&'a str>) -> Option<Link<'a>> {
         after_scheme,
         mime,
     })
-}
-
-/// Whether the medium is plain text.
-pub(crate) fn is_plain_text(media: &Media) -> bool {
-    media_type(media) == Some("text/plain")
 }
 
 /// The text of a file, if its bytes and its media type are those of a text, and it is not blank.

@@ -2,8 +2,8 @@
 //! drafts.
 
 use std::fmt::Display;
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -302,7 +302,7 @@ where
     let (mut body, mut give_up) = (pin!(body), pin!(give_up));
     loop {
         let step = tokio::select! {
-            bytes = next_chunk(body.as_mut()) => match bytes {
+            bytes = poll_fn(|cx| body.as_mut().poll_next(cx)) => match bytes {
                 None => return recorder.end().await,
                 Some(Err(error)) => return recorder.give_up(GiveUp::truncated(&error)).await,
                 Some(Ok(bytes)) => {
@@ -325,8 +325,4 @@ where
             RecordingStep::Ended { turn, .. } => return Ok(*turn),
         }
     }
-}
-
-async fn next_chunk<S: Stream>(mut body: Pin<&mut S>) -> Option<S::Item> {
-    std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await
 }

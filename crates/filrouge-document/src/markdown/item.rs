@@ -38,10 +38,12 @@ pub(super) fn write_entry(
     if item.redacted {
         write_redacted(item, redactions, out)?;
     }
+    // A result is written below its call.
     for (part, result) in entries.parts_of(at) {
         write_part(part, item, out)?;
-        if let Some(attached) = result {
-            write_attached(attached, out)?;
+        if let Some(AttachedResult { item, part, .. }) = result {
+            writeln!(out, "\nItem {} · {}", item.seq, facts(item))?;
+            write_part(part, item, out)?;
         }
     }
     Ok(())
@@ -76,13 +78,6 @@ fn write_redacted(item: &Item, redactions: &Redactions, out: &mut dyn fmt::Write
         Some(reason) => writeln!(out, ": {}", escape_line(reason)),
         None => writeln!(out, "."),
     }
-}
-
-/// Writes a result below its call.
-fn write_attached(attached: AttachedResult<'_, '_>, out: &mut dyn fmt::Write) -> fmt::Result {
-    let item = attached.item;
-    writeln!(out, "\nItem {} · {}", item.seq, facts(item))?;
-    write_part(attached.part, item, out)
 }
 
 fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Spans;
-use crate::library::sums::{ModelUse, Sums, ToolUse};
-use crate::{Changes, Message, Part, PartKind, Role, Tool, ToolStatus};
+use crate::library::sums::{ModelUse, Sums};
+use crate::{Changes, Message, Part, PartKind, Role, ToolStatus};
 
 /// The length of a day, in milliseconds.
 pub(in crate::library) const DAY_MILLIS: i64 = 86_400_000;
@@ -68,7 +68,10 @@ impl Tally {
         for part in &message.parts {
             update_entry(&mut sums.parts_by_type, part.kind.name(), |n| *n += 1);
             if let PartKind::Tool(tool) = &part.kind {
-                update_entry(&mut sums.tools, &tool.name, |usage| count_call(usage, tool));
+                update_entry(&mut sums.tools, &tool.name, |usage| {
+                    usage.calls += 1;
+                    usage.errors += u64::from(tool.status == ToolStatus::Error);
+                });
             }
         }
         self.spans.add(message);
@@ -80,11 +83,6 @@ impl Tally {
         // The maps allocate memory in nodes of eleven entries.
         512 + 96 * counts + 160 * sums.models.len() + 64 * self.days.len() + self.spans.weight()
     }
-}
-
-fn count_call(usage: &mut ToolUse, tool: &Tool) {
-    usage.calls += 1;
-    usage.errors += u64::from(tool.status == ToolStatus::Error);
 }
 
 /// Updates the value of a key with `update`; a new key has the default value. Copies the key only if it is new.

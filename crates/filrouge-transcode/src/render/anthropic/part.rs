@@ -56,7 +56,7 @@ pub(super) fn push_block(content: &Content, out: &mut String) -> bool {
             out.push_str("{\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":");
             json::push_string(out, &text);
             out.push_str("}}");
-            return !media::is_plain_text(file);
+            return media::media_type(file) != Some("text/plain");
         }
         None => return false,
     }
