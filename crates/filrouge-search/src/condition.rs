@@ -1,7 +1,5 @@
 //! The filters of a search, such as `agent:build`, `-tool:bash` or `on:28-december` in a query.
 
-use std::fmt::Write as _;
-
 use filrouge_sources::Role;
 use filrouge_sources::programs::sources;
 
@@ -102,7 +100,7 @@ impl FilterText<'_> {
     }
 
     fn parse_author(&self, value: &str) -> Result<Author, InvalidQuery> {
-        let roles = [Role::User, Role::Assistant, Role::System].map(Author::WithRole);
+        let roles = Role::ALL.map(Author::WithRole);
         let mut authors = roles.into_iter().chain([Author::Tool]);
         let author = authors.find(|author| author.as_str().eq_ignore_ascii_case(value));
         let hint = "is not a role: give user, assistant, system or tool";
@@ -166,15 +164,10 @@ impl Attribute {
             Self::Session(value) => format!("session:{value:?}"),
             Self::Role(author) => format!("role:{}", author.as_str()),
             Self::TimeRange(since, until) => {
-                let mut words = String::new();
-                if let Some(since) = since {
-                    let _ = write!(words, "from {}", iso_time(*since));
-                }
-                if let Some(until) = until {
-                    let space = if words.is_empty() { "" } else { " " };
-                    let _ = write!(words, "{space}before {}", iso_time(*until));
-                }
-                format!("({words})")
+                let since = since.map(|since| format!("from {}", iso_time(since)));
+                let until = until.map(|until| format!("before {}", iso_time(until)));
+                let words: Vec<String> = since.into_iter().chain(until).collect();
+                format!("({})", words.join(" "))
             }
         }
     }
@@ -183,9 +176,7 @@ impl Attribute {
 impl Author {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::WithRole(Role::User) => "user",
-            Self::WithRole(Role::Assistant) => "assistant",
-            Self::WithRole(Role::System) => "system",
+            Self::WithRole(role) => role.as_str(),
             Self::Tool => "tool",
         }
     }
