@@ -215,16 +215,9 @@ async fn first_message_words(
 /// The beginning of a message: one line of at most 80 characters.
 pub(crate) fn first_words(message: &Message) -> Box<str> {
     let words = message.content.split_whitespace();
-    let mut line = String::new();
-    for word in words {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if line.len() > FIRST_WORDS_CHARS_MAX * 4 {
-            break;
-        }
-    }
+    // With the spaces between them, one word more than the limit of characters is enough.
+    let words: Vec<&str> = words.take(FIRST_WORDS_CHARS_MAX + 1).collect();
+    let line = words.join(" ");
     let line: String = line.chars().filter(|c| !c.is_control()).collect();
     match line.char_indices().nth(FIRST_WORDS_CHARS_MAX) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()).into(),

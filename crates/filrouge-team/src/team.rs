@@ -138,19 +138,11 @@ pub fn derive_id(name: &str) -> Box<str> {
     if !name.is_empty() && name.chars().all(is_slug_char) {
         return name.into();
     }
-    let mut id = String::new();
-    for c in name.chars().map(|c| c.to_ascii_lowercase()) {
-        if c.is_ascii_alphanumeric() {
-            id.push(c);
-        } else if !id.is_empty() && !id.ends_with('-') {
-            id.push('-');
-        }
-    }
-    if !id.is_empty() && !id.ends_with('-') {
-        id.push('-');
-    }
-    let digest = hex::encode(Sha256::digest(name.as_bytes()));
-    format!("{id}{digest:.8}").into()
+    let lower_case = name.to_ascii_lowercase();
+    let digest = format!("{:.8}", hex::encode(Sha256::digest(name.as_bytes())));
+    let words = lower_case.split(|c: char| !c.is_ascii_alphanumeric());
+    let words = words.filter(|word| !word.is_empty()).chain([&*digest]);
+    words.collect::<Vec<_>>().join("-").into()
 }
 
 /// The comparison key of a name: case, width, runs of blanks and invisible joiners make no difference.
