@@ -25,7 +25,7 @@ use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
 use crate::{Fingerprint, Header, Program, SkipReason, Skipped, Source, SourceError, TokenRule};
 use agents::SessionAgents;
 use head::Head;
-use tree::{FileOwner, Root};
+use tree::{AGENT_NAME, Root};
 
 /// Claude Code.
 pub static PROGRAM: Program = Program {
@@ -150,10 +150,11 @@ fn assign_ids(
         let Some(name) = stem(&file.path).map(Box::<str>::from) else {
             continue;
         };
-        let parent: Option<Box<str>> = match tree::owner(&file.path) {
-            Some(FileOwner::AgentOf(session)) => Some(session.into()),
-            Some(FileOwner::AgentInProjectFolder) if head.sidechain => head.recorded_id.clone(),
-            _ => None,
+        let parent: Option<Box<str>> = match tree::session_folder(&file.path) {
+            Some(folder) => folder.file_name().and_then(|id| Some(id.to_str()?.into())),
+            // An agent in the project's folder: its records have the id of its parent session.
+            None if head.sidechain && name.starts_with(AGENT_NAME) => head.recorded_id.clone(),
+            None => None,
         };
         let id: Box<str> = match (&parent, by_id.get(&name)) {
             (Some(parent), Some(_)) => format!("{parent}:{name}").into(),

@@ -14,7 +14,7 @@ pub(super) const NAME: &str = "claude-code";
 const DEPTH_MAX: usize = 3;
 
 /// The prefix of an agent file's name.
-const AGENT_NAME: &str = "agent-";
+pub(super) const AGENT_NAME: &str = "agent-";
 
 /// The kind of the opened path.
 pub(crate) enum Root {
@@ -24,16 +24,6 @@ pub(crate) enum Root {
     Project(PathBuf),
     /// The file of one session.
     File(PathBuf),
-}
-
-/// The owner of a file: a session that a person started, or an agent.
-pub(super) enum FileOwner<'a> {
-    /// The file of a session that is not an agent.
-    Session,
-    /// The file of an agent, below the folder of the session with this id.
-    AgentOf(&'a str),
-    /// The file of an agent, in the project's folder; the agent's records have the id of its parent session.
-    AgentInProjectFolder,
 }
 
 impl Root {
@@ -120,25 +110,16 @@ fn list_agents(dir: &Path, depth: usize, logs: &mut Vec<LogFile>, skipped: &mut 
     }
 }
 
-/// Returns the [`FileOwner`] of a file, by its path.
-pub(super) fn owner(path: &Path) -> Option<FileOwner<'_>> {
-    let name = stem(path)?;
-    Some(match session_folder(path) {
-        Some(folder) => FileOwner::AgentOf(folder.file_name()?.to_str()?),
-        None if name.starts_with(AGENT_NAME) => FileOwner::AgentInProjectFolder,
-        None => FileOwner::Session,
-    })
-}
-
 /// Returns the name of the project's folder, which contains the file of the session or, indirectly, of the agent.
 pub(super) fn project_of(path: &Path) -> Option<&str> {
     let inner = session_folder(path).unwrap_or(path);
     inner.parent()?.file_name()?.to_str()
 }
 
-/// Returns the folder of the parent session of an agent's file; `None` for other files. Only the nearest folders are
-/// checked, because a folder further up may be called `subagents` for another reason.
-fn session_folder(path: &Path) -> Option<&Path> {
+/// Returns the folder of the parent session of an agent's file, which is named by the session's id; `None` for other
+/// files. Only the nearest folders are checked, because a folder further up may be called `subagents` for another
+/// reason.
+pub(super) fn session_folder(path: &Path) -> Option<&Path> {
     let is_agent = stem(path).is_some_and(|name| name.starts_with(AGENT_NAME));
     let mut above = path
         .ancestors()
