@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::record::AgentError;
@@ -70,8 +70,8 @@ pub struct Agent {
     /// The time at which the agent times out; once its process has ended, the time at which reading stops.
     deadline: Instant,
     settings: AgentSettings,
-    /// The task that writes the prompt to stdin; `None` if the prompt is in an argument.
-    prompt: Option<JoinHandle<()>>,
+    /// The task that writes the prompt to stdin; empty if the prompt is in an argument.
+    _prompt: JoinSet<()>,
     stderr: StderrTail,
 }
 
@@ -123,7 +123,7 @@ impl Agent {
             group,
             stdout: child.stdout.take(),
             stderr: StderrTail::start(child.stderr.take(), settings.stderr_bytes),
-            prompt: stdin.map(|stdin| tokio::spawn(write(stdin, prompt))),
+            _prompt: JoinSet::from_iter(stdin.map(|stdin| write(stdin, prompt))),
             child,
             buffer: vec![0; READ_BYTES].into(),
             decoder: Decoder::default(),
@@ -223,13 +223,5 @@ async fn write(mut stdin: ChildStdin, prompt: String) {
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         tracing::warn!(%error, "an agent's prompt was not written completely");
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        if let Some(prompt) = &self.prompt {
-            prompt.abort();
-        }
     }
 }

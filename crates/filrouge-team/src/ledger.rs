@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use filrouge_engine::{CloseSession, Engine, PatchSession, SaveCheckpoint};
 use filrouge_types::{ErrorCode, Failure, RawJson, SessionId, SessionStatus, Timestamp, lock};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 pub(crate) mod item;
 pub(crate) mod open;
@@ -34,7 +35,7 @@ use crate::message::{Message, MessageId};
 use crate::record::{Record, Speech, State, Status};
 use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
 use read::read_conversation;
-use session_lease::{Heartbeat, SessionLease};
+use session_lease::SessionLease;
 use turn::Progress;
 
 /// The maximum number of warnings that are kept until the caller retrieves them.
@@ -92,7 +93,8 @@ pub struct OpenSession {
 /// expires or this process ends.
 pub struct LedgerRecord {
     writer: Arc<SessionWriter>,
-    _heartbeat: Heartbeat,
+    /// The task that renews the lease.
+    _heartbeat: JoinSet<()>,
 }
 
 /// A member, as a checkpoint records it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use filrouge_types::lock;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::text::Decoder;
@@ -15,28 +15,26 @@ use super::text::Decoder;
 /// How long to wait for the end of stderr: a process that left the agent's group may keep it open.
 const STDERR_END_WAIT: Duration = Duration::from_secs(1);
 
-/// Reads all of stderr and keeps its end.
+/// Reads all of stderr and keeps its end. Dropping it stops reading.
 #[derive(Debug)]
 pub(super) struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
-    reader: Option<JoinHandle<()>>,
+    reader: JoinSet<()>,
 }
 
 impl StderrTail {
     pub(super) fn start(stderr: Option<ChildStderr>, bytes: usize) -> Self {
         let tail = Arc::new(Mutex::new(VecDeque::new()));
-        let reader =
-            stderr.map(|stderr| tokio::spawn(read_stderr(stderr, Arc::clone(&tail), bytes)));
+        let read = stderr.map(|stderr| read_stderr(stderr, Arc::clone(&tail), bytes));
+        let reader = JoinSet::from_iter(read);
         Self { tail, reader }
     }
 
     /// Waits for the end of stderr, at most [`STDERR_END_WAIT`], and returns the text that was kept.
     pub(super) async fn text(&mut self) -> String {
-        if let Some(reader) = &mut self.reader {
-            // The reader ends when the pipe is closed. After a timeout, the text consists of the bytes that were read
-            // so far.
-            let _ = timeout(STDERR_END_WAIT, reader).await;
-        }
+        // The reader ends when the pipe is closed. After a timeout, the text consists of the bytes that were read so
+        // far.
+        let _ = timeout(STDERR_END_WAIT, self.reader.join_next()).await;
         let tail = lock(&self.tail);
         let bytes: Vec<u8> = tail.iter().copied().collect();
         drop(tail);
@@ -46,14 +44,6 @@ impl StderrTail {
         let mut text = decoder.push(bytes.get(start..).unwrap_or_default());
         text.push_str(&decoder.finish());
         text
-    }
-}
-
-impl Drop for StderrTail {
-    fn drop(&mut self) {
-        if let Some(reader) = &self.reader {
-            reader.abort();
-        }
     }
 }
 

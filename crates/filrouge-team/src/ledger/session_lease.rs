@@ -7,7 +7,7 @@ use std::time::Duration;
 use filrouge_engine::{AcquireLease, Caller, Engine, RenewLease};
 use filrouge_store::command::FencingToken;
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId, lock};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// The number of the next session that this process opens: it makes holder names distinct.
 static NEXT_OPENING: AtomicU64 = AtomicU64::new(1);
@@ -32,15 +32,6 @@ struct LeaseState {
     fence: u64,
     /// The reason why the lease is lost or was released; `None` while this process has it.
     lost: Option<Failure>,
-}
-
-/// The task that renews the lease; dropping this stops it.
-pub(super) struct Heartbeat(JoinHandle<()>);
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -226,10 +217,10 @@ impl SessionLease {
         }
     }
 
-    /// Renews the lease after each third of its duration, until it is lost.
-    pub(super) fn heartbeat(self: &Arc<Self>) -> Heartbeat {
+    /// Renews the lease after each third of its duration, until it is lost. Dropping the returned task stops it.
+    pub(super) fn heartbeat(self: &Arc<Self>) -> JoinSet<()> {
         let lease = self.clone();
-        Heartbeat(tokio::spawn(async move {
+        JoinSet::from_iter([async move {
             loop {
                 tokio::time::sleep(lease.ttl / 3).await;
                 if let Err(failure) = lease.renew().await {
@@ -239,7 +230,7 @@ impl SessionLease {
                     return;
                 }
             }
-        }))
+        }])
     }
 
     /// Releases the lease, unless it is lost; nothing is written after this.
