@@ -1,6 +1,5 @@
 //! Sends messages to a receiver over HTTP, and reports the outcomes.
 
-use std::fmt;
 use std::future::Future;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,25 +14,20 @@ use filrouge_http::outgoing;
 const RESPONSE_MAX_BYTES: usize = 16 << 10;
 
 /// Why a message was not delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     /// The receiver responded with this status; redirects are not followed.
+    #[error("status_{0}")]
     Status(u16),
     /// It did not respond in time.
+    #[error("timeout")]
     Timeout,
     /// No connection could be established.
+    #[error("connect")]
     Connect,
     /// The connection ended, or the response was not HTTP.
+    #[error("broken")]
     Broken,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(f, "status_{status}"),
-            other => f.write_str(other.label()),
-        }
-    }
 }
 
 impl Refusal {

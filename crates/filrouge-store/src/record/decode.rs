@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::fmt;
 
 use filrouge_types::{Item, RawJson};
 
@@ -67,35 +66,26 @@ pub struct RecordFault {
 }
 
 /// The kinds of faults in a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFaultKind {
     /// The bytes do not follow the format.
+    #[error("the record is malformed")]
     Malformed,
     /// The MAC does not match.
+    #[error("the record was changed (its MAC does not match)")]
     Mac,
     /// The key is not in the keyring.
+    #[error("key {0} is not in the keyring")]
     KeyMissing(KeyId),
     /// An item has no content, and no redaction names the item.
+    #[error("the content is missing and no redaction names it")]
     Contentless,
     /// The previous link does not match.
+    #[error("the chain is broken: the item does not follow the one before it")]
     Gap,
     /// Items are missing.
+    #[error("the item is missing")]
     Missing,
-}
-
-impl fmt::Display for RecordFaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed => f.write_str("the record is malformed"),
-            Self::Mac => f.write_str("the record was changed (its MAC does not match)"),
-            Self::KeyMissing(id) => write!(f, "key {id} is not in the keyring"),
-            Self::Contentless => f.write_str("the content is missing and no redaction names it"),
-            Self::Gap => {
-                f.write_str("the chain is broken: the item does not follow the one before it")
-            }
-            Self::Missing => f.write_str("the item is missing"),
-        }
-    }
 }
 
 /// A record's items, verified.
