@@ -6,7 +6,7 @@ mod reading;
 use std::collections::HashMap;
 
 use filrouge_store::ledger::{LanePosition, Position};
-use filrouge_store::read::VerifiedSnapshot;
+use filrouge_store::read::LedgerSnapshot;
 use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
 use filrouge_store::{Lane, MAC_BYTES, Viewer};
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, Timestamp};
@@ -88,16 +88,14 @@ impl IndexFeed {
         after: Position,
         commits: usize,
     ) -> Result<Option<ChangedSessions>, Failure> {
-        let query = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
-            collect_changes(snapshot, after, commits)
-        };
+        let query = move |snapshot: &LedgerSnapshot<'_>| collect_changes(snapshot, after, commits);
         self.ledger.query(query).await
     }
 }
 
 /// The sessions that the next commits after `after` changed, as [`IndexFeed::changed_after`].
-fn collect_changes<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn collect_changes(
+    snapshot: &LedgerSnapshot<'_>,
     after: Position,
     commits: usize,
 ) -> Result<Option<ChangedSessions>, Failure> {
@@ -151,8 +149,8 @@ struct NextCommits {
 impl NextCommits {
     /// Takes at most `limit` commits after the position `at` from `rows`, which are the next `limit + 1` commits from
     /// the one at the position on. `None` if the position is not a commit of the lane.
-    fn of_lane<V: View + ?Sized>(
-        view: &V,
+    fn of_lane(
+        view: &(dyn View + '_),
         (lane, at): (Lane, LanePosition),
         mut rows: Vec<LogRow>,
         limit: usize,
@@ -185,9 +183,9 @@ struct ChangeCollector {
 }
 
 impl ChangeCollector {
-    fn add<V: View + ?Sized>(
+    fn add(
         &mut self,
-        snapshot: &VerifiedSnapshot<'_, V>,
+        snapshot: &LedgerSnapshot<'_>,
         commit_no: u64,
         entry: &LogEntry,
     ) -> Result<(), Failure> {
@@ -227,9 +225,9 @@ impl ChangeCollector {
         Ok(())
     }
 
-    fn add_session<V: View + ?Sized>(
+    fn add_session(
         &mut self,
-        snapshot: &VerifiedSnapshot<'_, V>,
+        snapshot: &LedgerSnapshot<'_>,
         pk: SessionPk,
     ) -> Result<Option<usize>, Failure> {
         let stored = match snapshot.view.session_by_pk(pk) {

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot, in_session};
-use filrouge_store::rows::View;
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession, in_session};
 use filrouge_types::{Failure, Item, Recorded, SessionId, TurnId};
 
 use crate::caller::{Caller, Permission};
@@ -32,8 +31,8 @@ impl Context {
     }
 }
 
-pub(crate) fn read_conversation<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+pub(crate) fn read_conversation(
+    snapshot: &LedgerSnapshot<'_>,
     loaded: VerifiedSession,
 ) -> Result<Recorded, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();

@@ -3,8 +3,7 @@
 pub mod walk;
 
 use filrouge_store::command::{Scope, SessionFilter};
-use filrouge_store::read::{Findings, SessionOrTombstone, VerifiedSnapshot};
-use filrouge_store::rows::View;
+use filrouge_store::read::{Findings, LedgerSnapshot, SessionOrTombstone};
 use filrouge_store::verify::Finding;
 use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
@@ -111,8 +110,8 @@ impl Stats {
     }
 }
 
-fn lineage<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn lineage(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     session_id: SessionId,
 ) -> Result<Lineage, Failure> {
@@ -172,8 +171,8 @@ fn lineage<V: View + ?Sized>(
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) fn descendants<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+pub(crate) fn descendants(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     root: &SessionId,
     findings: &mut Findings,
@@ -185,8 +184,8 @@ pub(crate) fn descendants<V: View + ?Sized>(
 }
 
 /// The newest `limit` children of a session in the order of creation, and whether the session has older children.
-fn children<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn children(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     parent: &SessionId,
     limit: usize,

@@ -3,8 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use filrouge_store::command::Scope;
-use filrouge_store::read::{Findings, VerifiedSession, VerifiedSnapshot, in_session};
-use filrouge_store::rows::View;
+use filrouge_store::read::{Findings, LedgerSnapshot, VerifiedSession, in_session};
 use filrouge_store::verify::Finding;
 use filrouge_types::{Failure, SessionId, Timestamp, TurnId, TurnStatus};
 use serde::Serialize;
@@ -136,8 +135,8 @@ impl Stats {
 
 /// Computes the statistics of a session and its descendants; `items_left` is the maximum number of items of descendants
 /// that are examined.
-fn statistics<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn statistics(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     session_id: SessionId,
     mut items_left: u64,
@@ -186,8 +185,8 @@ struct TurnState {
 }
 
 /// All turns of a session. The result has a few bytes per turn, and no texts.
-fn turns<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn turns(
+    snapshot: &LedgerSnapshot<'_>,
     session: &VerifiedSession,
 ) -> Result<HashMap<TurnId, TurnState>, Failure> {
     let mut turns = HashMap::new();
@@ -212,8 +211,8 @@ fn turns<V: View + ?Sized>(
 }
 
 /// Two sums over a session: over all its items, and over those that are not copied from another session.
-fn session_sums<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn session_sums(
+    snapshot: &LedgerSnapshot<'_>,
     session: &VerifiedSession,
     counted_items: &mut CountedItems,
 ) -> Result<[Statistics; 2], Failure> {

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use crate::command::{Command, Outcome, Scope, SlotCaller};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::{Lane, Lanes};
-use crate::read::VerifiedSnapshot;
-use crate::rows::{LogRow, View};
+use crate::read::LedgerSnapshot;
+use crate::rows::LogRow;
 
 mod layer;
 mod queries;
@@ -118,7 +118,7 @@ pub struct Note {
 }
 
 /// A query that runs on one verified snapshot of the store.
-pub type SnapshotQuery = Box<dyn for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) + Send>;
+pub type SnapshotQuery = Box<dyn for<'a> FnOnce(&LedgerSnapshot<'a>) + Send>;
 
 /// The subject of a query. A ledger uses it to decide where the query runs: in the hot store or in the ledger's store,
 /// and on which connection.

@@ -13,7 +13,7 @@ use crate::ledger::{
     Backend, CommittedWrite, Durability, Health, LanePosition, Ledger, Position, QuerySubject,
     SnapshotQuery,
 };
-use crate::read::{VerifiedSnapshot, session_not_found};
+use crate::read::{LedgerSnapshot, VerifiedSnapshot, session_not_found};
 use crate::record::MacCheck;
 use crate::rows::{
     CheckpointRow, HeadCheckpoints, HeadLease, HeadRow, SessionRow, TurnRow, Tx, View,
@@ -117,10 +117,7 @@ impl MemoryLedger {
     }
 
     /// Runs `query` on a snapshot of the ledger.
-    pub fn with_snapshot<T>(
-        &self,
-        query: impl for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> T,
-    ) -> T {
+    pub fn with_snapshot<T>(&self, query: impl for<'a> FnOnce(&LedgerSnapshot<'a>) -> T) -> T {
         let rows = lock(&self.rows);
         let suspects = lock(&self.suspects).clone();
         query(&VerifiedSnapshot {

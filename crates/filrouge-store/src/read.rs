@@ -49,6 +49,9 @@ pub struct VerifiedSnapshot<'a, V: ?Sized> {
     pub heads: HeadCheck<'a>,
 }
 
+/// The snapshot that a query of a [`crate::Ledger`] reads.
+pub type LedgerSnapshot<'a> = VerifiedSnapshot<'a, dyn View + 'a>;
+
 /// A verified session, with the data that verifies its items.
 pub struct VerifiedSession {
     /// The session's number in the store.

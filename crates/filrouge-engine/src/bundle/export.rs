@@ -1,8 +1,7 @@
 //! Writes a bundle, section by section, from one consistent snapshot of the store.
 
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot, in_session};
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession, in_session};
 use filrouge_store::record::MacCheck;
-use filrouge_store::rows::View;
 use filrouge_types::{ErrorCode, Failure, Session, SessionId};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -64,8 +63,8 @@ impl Bundles {
     }
 }
 
-fn write<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn write(
+    snapshot: &LedgerSnapshot<'_>,
     loaded: &VerifiedSession,
     sink: &mut Sink,
 ) -> Result<(usize, usize), Failure> {

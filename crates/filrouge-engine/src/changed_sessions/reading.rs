@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use filrouge_store::read::{
-    SessionOrTombstone, VerifiedSession, VerifiedSnapshot, in_session, turn_not_found,
+    LedgerSnapshot, SessionOrTombstone, VerifiedSession, in_session, turn_not_found,
 };
-use filrouge_store::rows::View;
 use filrouge_store::{MAC_BYTES, Scope};
 use filrouge_types::{Failure, Item, Recorded, SessionId, Turn};
 
@@ -102,8 +101,8 @@ impl IndexFeed {
 }
 
 /// The session; `None` if it was erased or does not exist.
-fn find_live<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn find_live(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     id: &SessionId,
 ) -> Result<Option<VerifiedSession>, Failure> {
@@ -113,8 +112,8 @@ fn find_live<V: View + ?Sized>(
     })
 }
 
-fn read_extent<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn read_extent(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     loaded: VerifiedSession,
     extent: &Extent,
@@ -129,8 +128,8 @@ fn read_extent<V: View + ?Sized>(
 }
 
 /// Reads the turns that have items in `seq_ranges`, and the items in these ranges that belong to no turn.
-fn read_turns<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn read_turns(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     loaded: VerifiedSession,
     seq_ranges: &[(u64, u64)],
@@ -161,8 +160,8 @@ fn read_turns<V: View + ?Sized>(
 
 /// Reads the newest versions of the turns with these ordinals, and those of the items at these seqs that belong to no
 /// turn.
-fn read_units<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn read_units(
+    snapshot: &LedgerSnapshot<'_>,
     loaded: VerifiedSession,
     ordinals: &BTreeSet<u64>,
     seqs: &BTreeSet<u64>,
@@ -181,8 +180,8 @@ fn read_units<V: View + ?Sized>(
 }
 
 /// The newest versions of those turns with these ordinals that exist, with their items.
-fn newest_versions<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn newest_versions(
+    snapshot: &LedgerSnapshot<'_>,
     loaded: &VerifiedSession,
     ordinals: &BTreeSet<u64>,
     bytes_left: &mut usize,

@@ -3,8 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
-use filrouge_store::rows::View;
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
 use filrouge_types::{Channel, Failure, Item, Part, TurnId, TurnStatus};
 
 use super::report::{
@@ -53,9 +52,9 @@ impl ItemScan {
     }
 
     /// Examines all items. Reports and skips unreadable ones.
-    pub(super) fn run<V: View + ?Sized>(
+    pub(super) fn run(
         mut self,
-        snapshot: &VerifiedSnapshot<'_, V>,
+        snapshot: &LedgerSnapshot<'_>,
         session: &VerifiedSession,
         diagnosis: &mut Diagnosis,
     ) -> Result<(), Failure> {

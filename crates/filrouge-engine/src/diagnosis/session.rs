@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use filrouge_store::command::Scope;
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
 use filrouge_store::record::MacCheck;
-use filrouge_store::rows::{TurnRow, View};
+use filrouge_store::rows::TurnRow;
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
 
@@ -20,8 +20,8 @@ use crate::stats::TurnsByStatus;
 const ROWS_PER_READ: usize = 64;
 
 /// Examines a session.
-pub(super) fn examine<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+pub(super) fn examine(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     id: &SessionId,
     now: Timestamp,
@@ -70,8 +70,8 @@ pub(super) fn examine<V: View + ?Sized>(
     Ok(diagnosis)
 }
 
-fn verify<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn verify(
+    snapshot: &LedgerSnapshot<'_>,
     target: (&Scope, &SessionId),
 ) -> Result<Verification, Failure> {
     let report = snapshot.verify(Some(target))?;
@@ -97,8 +97,8 @@ pub(super) struct ExaminedTurns {
 }
 
 impl ExaminedTurns {
-    fn read<V: View + ?Sized>(
-        snapshot: &VerifiedSnapshot<'_, V>,
+    fn read(
+        snapshot: &LedgerSnapshot<'_>,
         session: &VerifiedSession,
         diagnosis: &mut Diagnosis,
     ) -> Result<Self, Failure> {
@@ -145,8 +145,8 @@ impl ExaminedTurns {
 }
 
 /// The turn's key; `None` when its first item is unreadable, which the scan of the items reports.
-fn request_id_of<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn request_id_of(
+    snapshot: &LedgerSnapshot<'_>,
     session: &VerifiedSession,
     row: &TurnRow,
 ) -> Option<RequestId> {

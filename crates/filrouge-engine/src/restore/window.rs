@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
-use filrouge_store::rows::{TurnRow, View};
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
+use filrouge_store::rows::TurnRow;
 use filrouge_types::{Failure, Item, TurnId, TurnStatus};
 
 use super::estimate;
@@ -21,8 +21,8 @@ const PAGE_ROWS_MAX: usize = 256;
 const FIRST_PAGE_ROWS: usize = 16;
 
 /// Reads and shapes the turns of a window, newest first.
-pub(super) struct WindowReader<'a, 'v, V: ?Sized> {
-    snapshot: &'a VerifiedSnapshot<'v, V>,
+pub(super) struct WindowReader<'a, 'v> {
+    snapshot: &'a LedgerSnapshot<'v>,
     session: &'a VerifiedSession,
     query: RestoreQuery,
     /// Items that were read, of turns whose rows were not read yet.
@@ -47,9 +47,9 @@ pub(super) struct WindowReader<'a, 'v, V: ?Sized> {
     older_omitted: bool,
 }
 
-impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
+impl<'a, 'v> WindowReader<'a, 'v> {
     pub(super) fn new(
-        snapshot: &'a VerifiedSnapshot<'v, V>,
+        snapshot: &'a LedgerSnapshot<'v>,
         session: &'a VerifiedSession,
         query: RestoreQuery,
     ) -> Self {

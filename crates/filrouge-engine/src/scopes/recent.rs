@@ -7,9 +7,9 @@
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::{HistoryVersion, HotKey, HotTurn, Recent, RecentFill};
-use filrouge_store::read::{TurnOrder, TurnQuery, VerifiedSnapshot};
+use filrouge_store::read::{LedgerSnapshot, TurnOrder, TurnQuery};
 use filrouge_store::rows::RECORDS_BYTES;
-use filrouge_store::{SlotBounds, View, WorkSize};
+use filrouge_store::{SlotBounds, WorkSize};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 
 use super::step::hot_turn;
@@ -29,7 +29,7 @@ pub(super) const FILL_SLOTS: SlotBounds = SlotBounds {
 impl ShownVersion {
     /// Reads a session's version, and the viewer's access, from the ledger.
     pub(super) fn read(
-        snapshot: &VerifiedSnapshot<'_, dyn View + '_>,
+        snapshot: &LedgerSnapshot<'_>,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Self, Failure> {

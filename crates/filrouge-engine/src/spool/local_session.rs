@@ -10,9 +10,9 @@ use filrouge_store::command::{
     Command, FencingToken, LeaseRequest, Outcome, Scope, Viewer, Write, WrittenRange,
 };
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
 use filrouge_store::rows::SessionRow;
-use filrouge_store::{Entropy, Keyring, Ledger, Link, View};
+use filrouge_store::{Entropy, Keyring, Ledger, Link};
 use filrouge_types::{
     Checkpoint, Clock, ErrorCode, Failure, Item, Lease, RawJson, RequestId, SessionStatus,
     Timestamp, Turn, TurnId, UNASSIGNED,
@@ -309,7 +309,7 @@ impl LocalSession {
 
     fn session<T>(
         &self,
-        read: impl FnOnce(&VerifiedSnapshot<'_, dyn View + '_>, &VerifiedSession) -> T,
+        read: impl FnOnce(&LedgerSnapshot<'_>, &VerifiedSession) -> T,
     ) -> Result<T, Failure> {
         let (tenant, id) = &self.key;
         let scope = Scope::new(tenant.clone(), Viewer::Operator);

@@ -2,9 +2,9 @@
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::read::{
-    TurnPage, VerifiedSession, VerifiedSnapshot, in_session, turn_content_len,
+    LedgerSnapshot, TurnPage, VerifiedSession, in_session, turn_content_len,
 };
-use filrouge_store::rows::{RECORDS_BYTES, TurnRow, View};
+use filrouge_store::rows::{RECORDS_BYTES, TurnRow};
 use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
 
 use crate::caller::{Caller, Permission};
@@ -69,8 +69,8 @@ struct PageBuilder<'a> {
     rows: usize,
 }
 
-fn page<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn page(
+    snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
     query: &IdentityTurns,
 ) -> Result<TurnPage, Failure> {
@@ -120,9 +120,9 @@ fn page<V: View + ?Sized>(
 impl PageBuilder<'_> {
     /// Adds a session's turns, newest first; if `below` is given, only those with smaller ordinals. If the page is full
     /// before all turns are added, returns the ordinal below which the next page continues; otherwise `None`.
-    fn add_session<V: View + ?Sized>(
+    fn add_session(
         &mut self,
-        snapshot: &VerifiedSnapshot<'_, V>,
+        snapshot: &LedgerSnapshot<'_>,
         session: &VerifiedSession,
         below: Option<u64>,
     ) -> Result<Option<u64>, Failure> {

@@ -11,10 +11,9 @@ use super::{Ledger, Note, QuerySubject, SnapshotQuery};
 use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
 use crate::draft::StreamId;
 use crate::read::{
-    ChangeCursor, ChangePage, DraftUpdate, Findings, ItemPage, SessionPage, TurnPage, TurnQuery,
-    VerifiedSnapshot,
+    ChangeCursor, ChangePage, DraftUpdate, Findings, ItemPage, LedgerSnapshot, SessionPage,
+    TurnPage, TurnQuery,
 };
-use crate::rows::View;
 use crate::verify::{Finding, VerificationReport};
 
 impl dyn Ledger + '_ {
@@ -29,9 +28,7 @@ impl dyn Ledger + '_ {
     async fn query_about<R, F>(&self, subject: QuerySubject<'_>, query: F) -> Result<R, Failure>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
-            + Send
-            + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
     {
         let (sender, mut result) = oneshot::channel();
         let run_query: SnapshotQuery = Box::new(move |snapshot| {
@@ -50,9 +47,7 @@ impl dyn Ledger + '_ {
     pub async fn query<R, F>(&self, query: F) -> Result<R, Failure>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
-            + Send
-            + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
     {
         self.query_about(QuerySubject::Store, query).await
     }
@@ -64,9 +59,7 @@ impl dyn Ledger + '_ {
     pub async fn query_listed<R, F>(&self, scope: &Scope, query: F) -> Result<R, Failure>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
-            + Send
-            + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
     {
         self.query_about(QuerySubject::Listed(scope), query).await
     }
@@ -83,17 +76,12 @@ impl dyn Ledger + '_ {
     ) -> Result<R, Failure>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(
-                &VerifiedSnapshot<'a, dyn View + 'a>,
-                &Scope,
-                &SessionId,
-            ) -> Result<R, Failure>
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>, &Scope, &SessionId) -> Result<R, Failure>
             + Send
             + 'static,
     {
         let (viewer, id) = (scope.clone(), session.clone());
-        let query =
-            move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| query(snapshot, &viewer, &id);
+        let query = move |snapshot: &LedgerSnapshot<'_>| query(snapshot, &viewer, &id);
         self.query_about(QuerySubject::Session(scope, session), query)
             .await
     }
@@ -105,9 +93,7 @@ impl dyn Ledger + '_ {
     pub async fn query_reserved<R, F>(&self, query: F) -> Result<R, Failure>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
-            + Send
-            + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
     {
         self.query_about(QuerySubject::ServerData, query).await
     }
@@ -347,7 +333,7 @@ impl dyn Ledger + '_ {
         only: Option<(Scope, SessionId)>,
     ) -> Result<VerificationReport, Failure> {
         let viewer = only.as_ref().map(|(scope, _)| scope.clone());
-        let query = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
+        let query = move |snapshot: &LedgerSnapshot<'_>| {
             snapshot.verify(only.as_ref().map(|(scope, id)| (scope, id)))
         };
         match viewer {

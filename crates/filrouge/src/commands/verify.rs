@@ -7,8 +7,7 @@ use std::process::ExitCode;
 
 use filrouge_engine::anchor::{AnchorState, Statement};
 use filrouge_store::Ledger;
-use filrouge_store::read::VerifiedSnapshot;
-use filrouge_store::rows::View;
+use filrouge_store::read::LedgerSnapshot;
 use filrouge_store::verify::{Finding, Verdict};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
@@ -126,7 +125,7 @@ async fn contradictions(
     ledger: &dyn Ledger,
     statements: Vec<Statement>,
 ) -> Result<Vec<String>, Failure> {
-    let compare = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
+    let compare = move |snapshot: &LedgerSnapshot<'_>| {
         let messages = statements.iter().map(|s| s.contradiction(snapshot.view));
         messages.filter_map(Result::transpose).collect()
     };

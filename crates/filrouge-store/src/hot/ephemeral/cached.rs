@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 use super::EphemeralSessions;
 use crate::hot::rows::EphemeralRows;
 use crate::hot::{Edition, HotKey, HotSession};
-use crate::read::VerifiedSnapshot;
+use crate::read::{LedgerSnapshot, VerifiedSnapshot};
 use crate::record::MacCheck;
 use crate::rows::View;
 use crate::verify::{HeadCheck, Suspects};
@@ -177,7 +177,7 @@ impl EphemeralSessions {
         &'s self,
         rows: &'s EphemeralRows,
         suspects: &'s Suspects,
-    ) -> VerifiedSnapshot<'s, dyn View + 's> {
+    ) -> LedgerSnapshot<'s> {
         VerifiedSnapshot {
             view: &rows.rows,
             keyring: &self.keyring,
