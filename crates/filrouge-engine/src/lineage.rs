@@ -5,7 +5,7 @@ pub mod walk;
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::read::{Findings, LedgerSnapshot, SessionOrTombstone};
 use filrouge_store::verify::Finding;
-use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
+use filrouge_types::{Failure, Result, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
@@ -100,7 +100,7 @@ impl Stats {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's errors.
-    pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> Result<Lineage, Failure> {
+    pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> Result<Lineage> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger
             .query_session(scope, session, move |snapshot, scope, id| {
@@ -110,11 +110,7 @@ impl Stats {
     }
 }
 
-fn lineage(
-    snapshot: &LedgerSnapshot<'_>,
-    scope: &Scope,
-    session_id: SessionId,
-) -> Result<Lineage, Failure> {
+fn lineage(snapshot: &LedgerSnapshot<'_>, scope: &Scope, session_id: SessionId) -> Result<Lineage> {
     let mut findings = Findings::default();
     let session = Relative::from(snapshot.session(scope, &session_id)?);
     let mut parent_id = session.parent_session_id.clone();
@@ -176,7 +172,7 @@ pub(crate) fn descendants(
     scope: &Scope,
     root: &SessionId,
     findings: &mut Findings,
-) -> Result<walk::Descendants<Relative>, Failure> {
+) -> Result<walk::Descendants<Relative>> {
     let id = |relative: &Relative| relative.session_id.clone();
     walk::descendants(root, RELATIVES_MAX, id, |parent, limit| {
         children(snapshot, scope, parent, limit, findings)
@@ -190,7 +186,7 @@ fn children(
     parent: &SessionId,
     limit: usize,
     findings: &mut Findings,
-) -> Result<(Vec<Relative>, bool), Failure> {
+) -> Result<(Vec<Relative>, bool)> {
     let filter = SessionFilter {
         parent_session_id: Some(parent.clone()),
         ..SessionFilter::default()

@@ -7,7 +7,7 @@ use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::TurnRow;
 use filrouge_store::verify::Verdict;
-use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
+use filrouge_types::{Failure, RequestId, Result, SessionId, Timestamp, TurnStatus};
 
 use super::drafts;
 use super::items::ItemScan;
@@ -26,7 +26,7 @@ pub(super) fn examine(
     id: &SessionId,
     now: Timestamp,
     items: usize,
-) -> Result<Diagnosis, Failure> {
+) -> Result<Diagnosis> {
     let mut diagnosis = Diagnosis::empty(now, verify(snapshot, (scope, id))?);
     let Some(session) = diagnosis.readable("session", snapshot.get(scope, id))? else {
         return Ok(diagnosis);
@@ -70,10 +70,7 @@ pub(super) fn examine(
     Ok(diagnosis)
 }
 
-fn verify(
-    snapshot: &LedgerSnapshot<'_>,
-    target: (&Scope, &SessionId),
-) -> Result<Verification, Failure> {
+fn verify(snapshot: &LedgerSnapshot<'_>, target: (&Scope, &SessionId)) -> Result<Verification> {
     let report = snapshot.verify(Some(target))?;
     let status = match report.verdict() {
         // Links alone do not prove who wrote the items.
@@ -101,7 +98,7 @@ impl ExaminedTurns {
         snapshot: &LedgerSnapshot<'_>,
         session: &VerifiedSession,
         diagnosis: &mut Diagnosis,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let mut turns = Self::default();
         let (mut cursor, mut ordinal) = (None, u64::MAX);
         loop {
