@@ -8,7 +8,7 @@ use filrouge_types::{ErrorCode, Failure};
 
 use crate::keyring::Keyring;
 use crate::ledger::{LanePosition, Position};
-use crate::read::VerifiedSnapshot;
+use crate::read::{LedgerSnapshot, VerifiedSnapshot};
 use crate::record::MacCheck;
 use crate::rows::View;
 use crate::verify::{Finding, HeadCheck, Suspects, VerificationReport, newest_commit};
@@ -81,8 +81,8 @@ pub struct Copied {
 /// which also happens under the wrong keyring, so that nothing authenticates the source; or when the copy differs from
 /// the source, for example because an earlier run copied a session that the source has lost since. `key_missing`. Those
 /// of the stores and of `observer`.
-pub fn copy<V: View + ?Sized>(
-    source: &VerifiedSnapshot<'_, V>,
+pub fn copy(
+    source: &LedgerSnapshot<'_>,
     store_id: &str,
     copy_target: &mut dyn CopyTarget,
     observer: &mut dyn CopyObserver,
@@ -166,9 +166,7 @@ fn cannot_be_copied(mut failure: Failure) -> Failure {
 /// # Errors
 /// `integrity_error` when a commit fails verification, which also happens under the wrong keyring; `key_missing`; the
 /// store's errors.
-pub fn check_newest_commits<V: View + ?Sized>(
-    source: &VerifiedSnapshot<'_, V>,
-) -> Result<(), Failure> {
+pub fn check_newest_commits(source: &LedgerSnapshot<'_>) -> Result<(), Failure> {
     source.suspects.check_store().map_err(cannot_be_copied)?;
     for lane in source.view.lanes().iter() {
         let newest = newest_commit(source.view, lane, source.keyring).map_err(cannot_be_copied)?;
@@ -187,7 +185,7 @@ pub fn check_newest_commits<V: View + ?Sized>(
 }
 
 /// The position of the newest commits.
-fn newest_position<V: View + ?Sized>(view: &V) -> Result<Position, Failure> {
+fn newest_position(view: &(dyn View + '_)) -> Result<Position, Failure> {
     let newest = |lane| Ok(LanePosition::of_commit(view.newest_log(lane)?.as_ref()));
     let lanes: Result<_, Failure> = view.lanes().iter().map(newest).collect();
     lanes.map(Position::new)

@@ -8,8 +8,8 @@ use super::target_tx::{CopiedSession, TargetTx};
 use super::{CopyObserver, CopyStage, CopyTarget, newest_position};
 use crate::keyring::Keyring;
 use crate::ledger::Position;
-use crate::read::VerifiedSnapshot;
-use crate::rows::{NoteRow, RECORDS_BYTES, SessionPk, View};
+use crate::read::LedgerSnapshot;
+use crate::rows::{NoteRow, RECORDS_BYTES, SessionPk};
 use crate::verify::{Finding, VerificationReport};
 
 /// The approximate size in bytes of a row besides its contents.
@@ -30,8 +30,8 @@ pub(super) struct RunResults {
 }
 
 /// One run of a copy.
-pub(super) struct Run<'r, 's, V: ?Sized> {
-    pub(super) source: &'r VerifiedSnapshot<'s, V>,
+pub(super) struct Run<'r, 's> {
+    pub(super) source: &'r LedgerSnapshot<'s>,
     /// The keys of the target.
     pub(super) keyring: &'r Keyring,
     pub(super) copy_target: &'r mut dyn CopyTarget,
@@ -50,9 +50,9 @@ pub(super) struct Run<'r, 's, V: ?Sized> {
     pub(super) results: RunResults,
 }
 
-impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
+impl<'r, 's> Run<'r, 's> {
     pub(super) fn new(
-        (source, keyring): (&'r VerifiedSnapshot<'s, V>, &'r Keyring),
+        (source, keyring): (&'r LedgerSnapshot<'s>, &'r Keyring),
         copy_target: &'r mut dyn CopyTarget,
         observer: &'r mut dyn CopyObserver,
         resumed: bool,

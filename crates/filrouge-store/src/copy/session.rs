@@ -18,7 +18,7 @@ const PAGE: usize = 1000;
 /// checkpoints.
 type SideRows = (Option<(u64, SessionEvent)>, Vec<Option<Checkpoint>>);
 
-fn side_rows<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<SideRows, Failure> {
+fn side_rows(view: &(dyn View + '_), pk: SessionPk) -> Result<SideRows, Failure> {
     let newest = view.newest_event(pk)?;
     let events = view.events(pk, newest.saturating_sub(1), 1)?;
     let event = events.into_iter().next();
@@ -33,7 +33,7 @@ fn side_rows<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<SideRows, Fail
 /// complete and has not changed since.
 type ExistingCopy = (SessionPk, Option<[u8; MAC_BYTES]>);
 
-impl<V: View + ?Sized> Run<'_, '_, V> {
+impl Run<'_, '_> {
     /// Copies a session with this number of events, unless an earlier run has copied it in its current state.
     pub(super) fn copy_session(&mut self, pk: SessionPk, events: u64) -> Result<(), Failure> {
         let Some(stored) = self.source.view.session_by_pk(pk)? else {

@@ -160,12 +160,7 @@ async fn refuse_rolled_back(
     }
     // With the wrong keyring, the anchor would not match either, and the failure would look like a rollback. Verifying
     // the newest commits first reports a wrong keyring as such.
-    #[expect(
-        clippy::redundant_closure,
-        reason = "the function is not general enough over lifetimes"
-    )]
-    let check = source.query(|snapshot| check_newest_commits(snapshot));
-    check.await?;
+    source.query(check_newest_commits).await?;
     match anchor.check(source).await? {
         AnchorState::Broken(reason) => Err(Failure::new(ErrorCode::IntegrityError, reason)
             .with_hint("restore the newest copy, or accept the loss with `filrouge anchor accept`")
