@@ -7,11 +7,8 @@ use filrouge_types::{Channel, Failure, RawJson, Role, SessionId, TenantId, TurnI
 
 use crate::chain::GENESIS;
 use crate::command::{Adopt, SideRows};
-use crate::read::{
-    VerifiedSession, VerifiedSnapshot, in_session, session_erased, session_not_found,
-};
+use crate::read::{LedgerSnapshot, VerifiedSession, in_session, session_erased, session_not_found};
 use crate::record::{ChainedItem, CommitmentProof, Event, Seqs, compute_link};
-use crate::rows::View;
 use crate::rules::redaction_prefix;
 
 filrouge_types::words!(
@@ -36,8 +33,8 @@ pub struct FieldRetention {
 }
 
 /// Converts a snapshot's session for adoption by the ledger.
-pub(super) fn adopt<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+pub(super) fn adopt(
+    snapshot: &LedgerSnapshot<'_>,
     tenant: &TenantId,
     id: &SessionId,
     keep: &FieldRetention,
@@ -61,8 +58,8 @@ pub(super) fn adopt<V: View + ?Sized>(
 }
 
 /// The kept items, unchanged.
-fn kept_items<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
+fn kept_items(
+    snapshot: &LedgerSnapshot<'_>,
     session: &VerifiedSession,
     keep: &FieldRetention,
 ) -> Result<Vec<ChainedItem>, Failure> {
@@ -206,9 +203,9 @@ impl NewSeqs {
     }
 
     /// The lease and the checkpoints. A checkpoint's new seq is that of the last kept item that it covers.
-    fn side_rows<V: View + ?Sized>(
+    fn side_rows(
         &self,
-        snapshot: &VerifiedSnapshot<'_, V>,
+        snapshot: &LedgerSnapshot<'_>,
         session: &VerifiedSession,
     ) -> Result<SideRows, Failure> {
         let mut checkpoints = BTreeMap::new();
