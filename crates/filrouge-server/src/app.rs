@@ -1,9 +1,11 @@
 //! The state that the native routes share.
 
+use std::convert::Infallible;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::extract::FromRef;
+use axum::extract::{FromRef, FromRequestParts};
+use axum::http::request::Parts;
 use filrouge_engine::anchor::AnchorKeeper;
 use filrouge_engine::{Caller, Engine};
 use filrouge_http::HttpLayer;
@@ -42,6 +44,14 @@ impl Deref for App {
 impl FromRef<App> for HttpLayer {
     fn from_ref(app: &App) -> Self {
         app.http.clone()
+    }
+}
+
+impl FromRequestParts<App> for App {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(app.clone())
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::future::ready;
 
 use axum::body::{Body as HttpBody, Bytes};
-use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_engine::Caller;
 use filrouge_engine::audit::{AuditQuery, AuditRow};
@@ -88,7 +87,7 @@ pub(super) struct AuditPageQuery {
     responses(PageOrTableResponse<AuditRow>)
 )]
 pub(super) async fn list_audit(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Audit, AuditPageQuery>,
     headers: HeaderMap,
 ) -> RouteResult {

@@ -1,6 +1,5 @@
 //! `/api/v1/sessions/{session_id}/lease`, `…/checkpoints` and `…/resume`: live calls (P3, DESIGN §6).
 
-use axum::extract::State;
 use filrouge_engine::{AcquireLease, RenewLease, ResumeSession, Resumed, SaveCheckpoint};
 use filrouge_types::{Checkpoint, Lease, RawJson, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -26,7 +25,7 @@ use filrouge_http::response::{Page, RouteResult, create_response, created, json,
     responses(OrNoContent<CreatedResponse<Lease>>)
 )]
 pub(super) async fn take_lease(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write, HeldSessionQuery>,
     Body(mut request): Body<AcquireLease>,
 ) -> RouteResult {
@@ -48,7 +47,7 @@ pub(super) async fn take_lease(
     responses(WriteResponse<Lease>)
 )]
 pub(super) async fn renew_lease(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write>,
     Body(request): Body<RenewLease>,
 ) -> RouteResult {
@@ -63,10 +62,7 @@ pub(super) async fn renew_lease(
     path = "/api/v1/sessions/{session_id}/lease",
     responses(StateResponse<Lease>)
 )]
-pub(super) async fn get_lease(
-    State(app): State<App>,
-    access: SessionAccess<may::Read>,
-) -> RouteResult {
+pub(super) async fn get_lease(app: App, access: SessionAccess<may::Read>) -> RouteResult {
     let lease = app.calls.lease(&access.caller, &access.session).await?;
     json(&lease)
 }
@@ -102,7 +98,7 @@ fn non_empty_holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Erro
     responses(WriteResponse<Lease>)
 )]
 pub(super) async fn release_lease(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write, ReleaseQuery>,
 ) -> RouteResult {
     let (calls, query) = (&app.calls, &access.query);
@@ -121,7 +117,7 @@ pub(super) async fn release_lease(
     responses(CreatedResponse<Checkpoint>)
 )]
 pub(super) async fn put_checkpoint(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write>,
     Body(request): Body<SaveCheckpoint>,
 ) -> RouteResult {
@@ -175,7 +171,7 @@ impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
     responses(PageResponse<ListedCheckpoint>)
 )]
 pub(super) async fn list_checkpoints(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read, PageQuery>,
 ) -> RouteResult {
     let limit = usize::from(access.query.limit);
@@ -209,7 +205,7 @@ pub(super) async fn list_checkpoints(
     responses(StateResponse<Checkpoint>)
 )]
 pub(super) async fn get_latest_checkpoint(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     let calls = &app.calls;
@@ -230,7 +226,7 @@ pub(super) async fn get_latest_checkpoint(
     responses(OrNoContent<CreatedResponse<Resumed>>)
 )]
 pub(super) async fn resume_session(
-    State(app): State<App>,
+    app: App,
     mut access: SessionAccess<may::Write, HeldSessionQuery>,
     Body(mut request): Body<ResumeSession>,
 ) -> RouteResult {

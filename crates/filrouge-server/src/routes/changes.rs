@@ -1,6 +1,5 @@
 //! `/api/v1/changes`: what happened in sessions, each session's changes in order (DESIGN §10).
 
-use axum::extract::State;
 use filrouge_store::read::{ChangeCursor, ChangePage, SessionChange};
 use filrouge_store::verify::Finding;
 use filrouge_types::ErrorCode;
@@ -81,7 +80,7 @@ fn position(query: &ChangesQuery) -> Result<ChangeCursor, Problem> {
     responses(StateResponse<Changes>)
 )]
 pub(super) async fn list_changes(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Read, ChangesQuery>,
 ) -> RouteResult {
     let (after, limit, wait) = (

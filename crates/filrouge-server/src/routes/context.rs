@@ -1,6 +1,5 @@
 //! `/api/v1/sessions/{session_id}/context`.
 
-use axum::extract::State;
 use filrouge_engine::restore::{RestoreQuery, Selection, Unanswered};
 use filrouge_store::WorkSize;
 use filrouge_transcode::{Format, restore};
@@ -51,7 +50,7 @@ fn format_schema() -> Schema {
     responses(StateResponse<Context>)
 )]
 pub(super) async fn restore_context(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read, ContextQuery>,
 ) -> RouteResult {
     let format: Format = match access.query.format.as_deref().map(str::parse) {

@@ -1,6 +1,5 @@
 //! `/api/v1/sessions/{session_id}/events`: what happened in a session, for key figures.
 
-use axum::extract::State;
 use filrouge_engine::RecordEvent;
 use filrouge_types::SessionEvent;
 
@@ -21,7 +20,7 @@ use filrouge_http::response::{RouteResult, created, page};
     responses(CreatedResponse<SessionEvent>)
 )]
 pub(super) async fn record_event(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write>,
     Body(request): Body<RecordEvent>,
 ) -> RouteResult {
@@ -38,7 +37,7 @@ pub(super) async fn record_event(
     responses(PageResponse<SessionEvent>)
 )]
 pub(super) async fn list_events(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read, PageQuery>,
 ) -> RouteResult {
     let limit = access.query.limit.into();

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use filrouge_document::{html, markdown};
@@ -66,7 +65,7 @@ pub(super) struct ExportQuery {
     ))
 )]
 pub(super) async fn export_session(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read, ExportQuery>,
 ) -> RouteResult {
     let permit = app.work_permit(&access.caller, WorkSize::Large).await?;

@@ -1,6 +1,5 @@
 //! `/healthz` reports whether the server is alive; `/readyz` reports whether it can work, and what is degraded (P9).
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_engine::spool::SpoolView;
 use filrouge_types::{ErrorCode, Failure};
@@ -149,7 +148,7 @@ impl From<SpoolView> for SpoolStanding {
     path = "/readyz",
     responses(StateResponse<Ready>)
 )]
-pub(super) async fn get_readiness(State(app): State<App>, headers: HeaderMap) -> RouteResult {
+pub(super) async fn get_readiness(app: App, headers: HeaderMap) -> RouteResult {
     let may_observe = app.authority().may_observe(&headers).await;
     // Queries the store, so that a store that does not answer is not reported as ready.
     let store = match app.upkeep.probe_store().await {

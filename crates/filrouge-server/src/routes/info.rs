@@ -1,6 +1,5 @@
 //! `/api/v1/info`: this server's identity and capabilities.
 
-use axum::extract::State;
 use filrouge_engine::scopes::TieredLedger;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -93,10 +92,7 @@ struct Bounds {
     path = "/api/v1/info",
     responses(StateResponse<Info>)
 )]
-pub(super) async fn get_info(
-    State(app): State<App>,
-    access: TenantAccess<may::Read>,
-) -> RouteResult {
+pub(super) async fn get_info(app: App, access: TenantAccess<may::Read>) -> RouteResult {
     let limits = app.engine().limits();
     let hot = app.tiers().map(TieredLedger::view);
     let info = Info {

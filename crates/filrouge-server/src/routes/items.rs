@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_engine::{AppendItems, Appended};
 use filrouge_types::{ErrorCode, Item};
@@ -29,7 +28,7 @@ use filrouge_http::{Load, log_load};
     responses(CreatedResponse<Appended>)
 )]
 pub(super) async fn append_items(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Write>,
     Body(request): Body<AppendItems>,
 ) -> RouteResult {
@@ -67,7 +66,7 @@ pub(super) struct ItemsQuery {
     responses(PageOrStreamResponse<Item>)
 )]
 pub(super) async fn list_items(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read, ItemsQuery>,
     headers: HeaderMap,
 ) -> RouteResult {

@@ -1,8 +1,8 @@
 //! `/api/admin/tenants/{tenant_id}/…`: key figures, and the state of a tenant's live calls (DESIGN §6, §12).
 
 use axum::body::Body as HttpBody;
+use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
 use filrouge_engine::Caller;
 use filrouge_engine::kpi::{Every, KpiQuery, KpiReport, TechnicalStatus};
 use filrouge_store::WorkSize;
@@ -59,7 +59,7 @@ pub(super) struct KeyFiguresQuery {
     ))
 )]
 pub(super) async fn get_key_figures(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Administer, KeyFiguresQuery>,
     tenant: PathTenant,
 ) -> RouteResult {
@@ -107,7 +107,7 @@ fn check_tenant(caller: &Caller, tenant: PathTenant) -> Result<(), Problem> {
     responses(StateResponse<TechnicalStatus>)
 )]
 pub(super) async fn get_technical_status(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Administer>,
     tenant: PathTenant,
 ) -> RouteResult {

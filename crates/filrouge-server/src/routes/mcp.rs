@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{Response, header};
 use filrouge_http::access::may;
 use filrouge_http::extract::{AnyQuery, TenantAccess};
@@ -25,7 +25,7 @@ pub(super) const PATH: &str = "/mcp";
 
 /// Answers one message of the protocol, on behalf of the request's caller.
 pub(super) async fn handle(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Read, AnyQuery>,
     mut request: Request,
 ) -> Response<Body> {

@@ -1,6 +1,5 @@
 //! `/metrics`: OpenMetrics text for Prometheus (DESIGN §12).
 
-use axum::extract::State;
 use filrouge_types::ErrorCode;
 
 use crate::app::App;
@@ -26,10 +25,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
         )
     )
 )]
-pub(super) async fn get_metrics(
-    State(app): State<App>,
-    _: TenantAccess<may::Observe, AnyQuery>,
-) -> RouteResult {
+pub(super) async fn get_metrics(app: App, _: TenantAccess<may::Observe, AnyQuery>) -> RouteResult {
     let scrape = app.scrape(&collect(&app).await);
     let scrape = scrape.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     Ok(text(OPEN_METRICS, scrape))

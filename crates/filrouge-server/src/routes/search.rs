@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::State;
 use filrouge_search::{Excerpt, Hit, Mode, Order, Results, SearchRequest};
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_store::WorkSize;
@@ -152,10 +151,7 @@ struct SearchExcerpt {
     params(SearchQuery),
     responses(StateResponse<SearchPage>)
 )]
-pub(super) async fn search(
-    State(app): State<App>,
-    access: TenantAccess<may::Read, SearchQuery>,
-) -> RouteResult {
+pub(super) async fn search(app: App, access: TenantAccess<may::Read, SearchQuery>) -> RouteResult {
     let search_request = search_request(access.query)?;
     let permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let no_library = Library::new(Vec::new(), 0);

@@ -1,7 +1,6 @@
 //! `/api/v1/sessions` and `…/{session_id}`.
 
 use axum::body::Body as HttpBody;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, header};
 use filrouge_engine::{
     CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession, Written,
@@ -35,7 +34,7 @@ use filrouge_http::response::{Page, RouteResult, create_response, json, write_re
     responses(CreatedOrTaggedResponse<Session>)
 )]
 pub(super) async fn create_session(
-    State(app): State<App>,
+    app: App,
     mut access: TenantAccess<may::Write>,
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> RouteResult {
@@ -105,7 +104,7 @@ pub(super) struct SessionsQuery {
     responses(PageResponse<Session>)
 )]
 pub(super) async fn list_sessions(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Read, SessionsQuery>,
 ) -> RouteResult {
     let filter = SessionFilter {
@@ -143,10 +142,7 @@ pub(super) async fn list_sessions(
     path = "/api/v1/sessions/{session_id}",
     responses(TaggedResponse<Session>)
 )]
-pub(super) async fn get_session(
-    State(app): State<App>,
-    access: SessionAccess<may::Read>,
-) -> RouteResult {
+pub(super) async fn get_session(app: App, access: SessionAccess<may::Read>) -> RouteResult {
     let sessions = &app.sessions;
     let session = sessions.get(&access.caller, &access.session).await?;
     with_etag(json(&session)?, &session)
@@ -170,10 +166,7 @@ struct Verified<'a> {
     path = "/api/v1/sessions/{session_id}/verify",
     responses(StateResponse<Verified<'_>>)
 )]
-pub(super) async fn verify_session(
-    State(app): State<App>,
-    access: SessionAccess<may::Read>,
-) -> RouteResult {
+pub(super) async fn verify_session(app: App, access: SessionAccess<may::Read>) -> RouteResult {
     // A verification may read many sessions completely, so the number of concurrent ones is limited.
     let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let report = app.sessions.verify(&access.caller, access.session).await?;
@@ -199,7 +192,7 @@ pub(super) async fn verify_session(
     responses(TaggedWriteResponse<Session>)
 )]
 pub(super) async fn patch_session(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write>,
     headers: HeaderMap,
     Body(request): Body<PatchSession>,
@@ -219,7 +212,7 @@ pub(super) async fn patch_session(
     responses(TaggedWriteResponse<Session>)
 )]
 pub(super) async fn close_session(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Write>,
     OptionalBody(request): OptionalBody<CloseSession>,
 ) -> RouteResult {
@@ -237,7 +230,7 @@ pub(super) async fn close_session(
     responses(TaggedWriteResponse<Session>)
 )]
 pub(super) async fn link_session(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Link>,
     Body(request): Body<LinkSession>,
 ) -> RouteResult {
@@ -253,10 +246,7 @@ pub(super) async fn link_session(
     path = "/api/v1/sessions/{session_id}",
     responses(WriteResponse<ErasureReceipt>)
 )]
-pub(super) async fn erase_session(
-    State(app): State<App>,
-    access: SessionAccess<may::Erase>,
-) -> RouteResult {
+pub(super) async fn erase_session(app: App, access: SessionAccess<may::Erase>) -> RouteResult {
     written(app.erasure.erase(&access.caller, access.session)).await
 }
 

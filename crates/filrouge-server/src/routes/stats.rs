@@ -1,6 +1,5 @@
 //! `/api/v1/sessions/{session_id}/stats` and `…/lineage`.
 
-use axum::extract::State;
 use filrouge_engine::{Lineage, SessionStatistics};
 use filrouge_store::WorkSize;
 
@@ -18,10 +17,7 @@ use filrouge_http::response::{RouteResult, json};
     path = "/api/v1/sessions/{session_id}/stats",
     responses(StateResponse<SessionStatistics>)
 )]
-pub(super) async fn get_stats(
-    State(app): State<App>,
-    access: SessionAccess<may::Read>,
-) -> RouteResult {
+pub(super) async fn get_stats(app: App, access: SessionAccess<may::Read>) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
     let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let statistics = app.stats.of(&access.caller, &access.session).await?;
@@ -36,10 +32,7 @@ pub(super) async fn get_stats(
     path = "/api/v1/sessions/{session_id}/lineage",
     responses(StateResponse<Lineage>)
 )]
-pub(super) async fn get_lineage(
-    State(app): State<App>,
-    access: SessionAccess<may::Read>,
-) -> RouteResult {
+pub(super) async fn get_lineage(app: App, access: SessionAccess<may::Read>) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
     let _permit = app.work_permit(&access.caller, WorkSize::Small).await?;
     let lineage = app.stats.lineage(&access.caller, &access.session).await?;

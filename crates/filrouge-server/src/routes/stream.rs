@@ -3,7 +3,6 @@
 //!
 //! The recording is a separate task: if the caller disconnects, everything received by then is still recorded.
 
-use axum::extract::State;
 use filrouge_transcode::{RecordStream, StreamFormat};
 use filrouge_types::{ErrorCode, Turn};
 use serde::{Deserialize, Deserializer, de};
@@ -76,7 +75,7 @@ fn format_schema() -> Schema {
     responses(WriteResponse<Turn>)
 )]
 pub(super) async fn record_stream(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Write, RecordQuery>,
     body: RawBody,
 ) -> RouteResult {

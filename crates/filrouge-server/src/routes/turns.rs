@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use axum::extract::State;
 use filrouge_engine::scopes::RecentTurns;
 use filrouge_engine::{
     CancelTurn, FailTurn, FinalizeTurn, IdentityTurns, ListTurns, RedactTurn, ReplaceTurn,
@@ -40,7 +39,7 @@ use filrouge_http::{Load, log_load};
     responses(OrNoContent<CreatedResponse<Turn>>)
 )]
 pub(super) async fn start_turn(
-    State(app): State<App>,
+    app: App,
     mut access: SessionAccess<may::Write, OpenTurnQuery>,
     Body(request): Body<StartTurn>,
 ) -> RouteResult {
@@ -99,7 +98,7 @@ pub(super) struct TurnsQuery {
     responses(CopyPageResponse<Turn>)
 )]
 pub(super) async fn list_turns(
-    State(app): State<App>,
+    app: App,
     access: SessionAccess<may::Read, TurnsQuery>,
 ) -> RouteResult {
     let query = ListTurns {
@@ -161,10 +160,7 @@ pub(super) struct TurnQuery {
     params(TurnQuery),
     responses(StateResponse<Turn>)
 )]
-pub(super) async fn get_turn(
-    State(app): State<App>,
-    access: TurnAccess<may::Read, TurnQuery>,
-) -> RouteResult {
+pub(super) async fn get_turn(app: App, access: TurnAccess<may::Read, TurnQuery>) -> RouteResult {
     let read_turn = || app.turns.get(&access.caller, &access.session, access.turn);
     let wait = wait(access.query.wait)?;
     if wait.is_zero() {
@@ -192,7 +188,7 @@ pub(super) async fn get_turn(
     responses(WriteResponse<Turn>)
 )]
 pub(super) async fn finalize_turn(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Write>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
 ) -> RouteResult {
@@ -224,7 +220,7 @@ async fn flush_recording(app: &App, access: &TurnAccess<may::Write>) {
     responses(WriteResponse<Turn>)
 )]
 pub(super) async fn fail_turn(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Write>,
     Body(request): Body<FailTurn>,
 ) -> RouteResult {
@@ -243,7 +239,7 @@ pub(super) async fn fail_turn(
     responses(WriteResponse<Turn>)
 )]
 pub(super) async fn cancel_turn(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Write>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> RouteResult {
@@ -262,7 +258,7 @@ pub(super) async fn cancel_turn(
     responses(WriteResponse<Turn>)
 )]
 pub(super) async fn redact_turn(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Redact>,
     Body(request): Body<RedactTurn>,
 ) -> RouteResult {
@@ -281,7 +277,7 @@ pub(super) async fn redact_turn(
     responses(CreatedResponse<Turn>)
 )]
 pub(super) async fn replace_turn(
-    State(app): State<App>,
+    app: App,
     access: TurnAccess<may::Write>,
     Body(request): Body<ReplaceTurn>,
 ) -> RouteResult {
@@ -317,7 +313,7 @@ pub(super) struct IdentityQuery {
     responses(PageResponse<Turn>)
 )]
 pub(super) async fn list_turns_of_identity(
-    State(app): State<App>,
+    app: App,
     access: TenantAccess<may::Read, IdentityQuery>,
 ) -> RouteResult {
     let query = IdentityTurns {
