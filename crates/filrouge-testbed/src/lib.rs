@@ -30,6 +30,7 @@ mod psql;
 mod redis;
 mod server;
 mod shared;
+pub mod third_party;
 
 use std::net::SocketAddr;
 

@@ -8,6 +8,7 @@ mod pools;
 mod processes;
 mod redis;
 mod servers;
+mod third_party;
 
 use postgres::{Client, NoTls};
 
