@@ -140,7 +140,7 @@ fn terminate_backends_of(server: &PostgresServer, database: &str) -> usize {
 }
 
 /// Hashes a name with FNV-1a, which gives the same value in every process.
-fn hash(name: &str) -> u64 {
+pub(crate) fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -217,7 +217,7 @@ fn spawn_watchdog(folder: &Path, grace_period: GracePeriod) -> Child {
 }
 
 /// Waits for a child on a separate thread, so that it leaves no zombie. The child may outlive this process.
-fn wait_on_thread(mut child: Child) {
+pub(crate) fn wait_on_thread(mut child: Child) {
     std::thread::spawn(move || child.wait());
 }
 

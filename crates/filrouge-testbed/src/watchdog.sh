@@ -45,11 +45,14 @@ if [ -e "$folder/pgbouncer.pid" ]; then
     pid=$(cat "$folder/pgbouncer.pid")
     runs "$pid" && kill -KILL "$pid"
 fi
-if [ -d "$folder/redis" ]; then
-    # A Redis process is identified by its working folder, which it has from its start. It needs no clean shutdown.
+if [ -d "$folder/redis" ] || [ -d "$folder/opensearch" ] || [ -d "$folder/weaviate" ]; then
+    # These processes are identified by their working folder, which they have from their start. They need no clean
+    # shutdown.
     for process in /proc/[0-9]*; do
         case "$(readlink "$process/cwd")" in
-            "$folder/redis" | "$folder/redis/"*) kill -KILL "${process#/proc/}" ;;
+            "$folder/redis" | "$folder/redis/"* | "$folder/opensearch" | "$folder/weaviate")
+                kill -KILL "${process#/proc/}"
+                ;;
         esac
     done
 fi

@@ -4,6 +4,7 @@
 
 mod cuts;
 mod databases;
+mod http_servers;
 mod pools;
 mod processes;
 mod redis;
