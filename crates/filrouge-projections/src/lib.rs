@@ -4,6 +4,13 @@
 pub mod parquet;
 pub mod tables;
 
+mod content;
+mod http;
+mod opensearch;
 mod target;
+mod vectors;
 
+pub use http::{Credentials, Endpoint};
+pub use opensearch::{OpenSearch, OpenSearchSettings};
 pub use target::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
+pub use vectors::Vectors;

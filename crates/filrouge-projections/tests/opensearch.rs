@@ -1,0 +1,191 @@
+//! Tests of the target OpenSearch, on a real server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_projections::{
+    Credentials, Endpoint, OpenSearch, OpenSearchSettings, SessionUpdate, Target, TargetError,
+    Update, Vectors,
+};
+use filrouge_testbed::third_party::or_report_untested;
+use filrouge_types::RawJson;
+use support::{ALL, key, rows_of, stored, update, write};
+
+/// A target with indices of its own; `None` where OpenSearch is unavailable.
+fn target(name: &str, vectors: Option<Arc<dyn Vectors>>) -> Option<OpenSearch> {
+    let server = filrouge_testbed::OpenSearch::shared(Path::new(ALL));
+    let server = or_report_untested(Path::new(ALL), "opensearch", "OpenSearch", server)?;
+    Some(OpenSearch::new(settings(server.url(), name, vectors)).unwrap())
+}
+
+fn settings(url: String, name: &str, vectors: Option<Arc<dyn Vectors>>) -> OpenSearchSettings {
+    OpenSearchSettings {
+        endpoint: Endpoint {
+            url,
+            credentials: Credentials::Anonymous,
+            timeout: Duration::from_secs(120),
+        },
+        // The server may run longer than this test.
+        prefix: format!("{name}-{}", std::process::id()),
+        shards: 2,
+        replicas: 0,
+        vectors,
+    }
+}
+
+#[tokio::test]
+async fn rows_are_kept_by_version() {
+    if let Some(target) = target("versions", None) {
+        support::rows_are_kept_by_version(&target).await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_removed() {
+    if let Some(target) = target("sessions", None) {
+        support::sessions_are_listed_and_removed(&target).await;
+    }
+}
+
+#[tokio::test]
+async fn one_generation_is_published() {
+    if let Some(target) = target("generations", None) {
+        support::one_generation_is_published(&target).await;
+    }
+}
+
+#[tokio::test]
+async fn a_late_write_does_not_bring_a_removed_session_back() {
+    let Some(target) = target("late", None) else {
+        return;
+    };
+    let key = key("acme", "s1");
+    target.create(1).await.unwrap();
+    write(&target, 1, &[update(&key, 3, &["Why?"])]).await;
+    let removed = Update::Removed {
+        key: key.clone(),
+        version: 9,
+    };
+    target.write(1, vec![removed]).await.unwrap();
+    write(&target, 1, &[update(&key, 8, &["Why?"])]).await;
+    assert!(stored(&target, 1, &key).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_document_harms_no_other() {
+    let Some(target) = target("refused", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let (good, bad) = (key("acme", "good"), key("acme", "bad"));
+    let fine = rows_of(&target, &update(&good, 3, &["Why?"]));
+    let mut broken = rows_of(&target, &update(&bad, 3, &["Why?"]));
+    if let Update::Rows { rows, .. } = &mut broken {
+        rows[0].content.insert("rank".to_owned(), "secret".into());
+    }
+    let refused = target.write(1, vec![broken, fine]).await.unwrap();
+    let [refused] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(refused.key, bad);
+    assert!(refused.reason.contains("rank"), "{}", refused.reason);
+    assert!(!refused.reason.contains("secret"), "{}", refused.reason);
+    assert_eq!(stored(&target, 1, &good).await.len(), 4);
+}
+
+/// Item contents and metadata of any form are stored.
+#[tokio::test]
+async fn unusual_content_is_stored() {
+    let Some(target) = target("unusual", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let mut unusual: SessionUpdate = update(&key, 3, &["Why?"]);
+    let long = "x".repeat(100_000);
+    let deep = format!("{}1{}", r#"{"a":["#.repeat(30), "]}".repeat(30));
+    let metadata =
+        format!(r#"{{"a.b":1,"a":{{"b":"{long}"}},"":"empty","deep":{deep},"n":1e300}}"#);
+    let body = &mut unusual.recorded.turns[0].1[0].body;
+    body.metadata = Some(RawJson::from_checked(metadata));
+    body.parts = RawJson::from_checked(format!(
+        r#"[{{"type":"text","text":"{long}"}},7,{{"type":7,"text":"\ud800"}},{deep}]"#
+    ));
+    body.usage = Some(RawJson::from_checked(
+        r#"{"input":0.30000000000000004,"":[]}"#,
+    ));
+    body.agent = Some(long.into());
+    write(&target, 1, std::slice::from_ref(&unusual)).await;
+    let rows = support::sorted(target.rows(&unusual));
+    assert_eq!(stored(&target, 1, &key).await, rows);
+}
+
+#[derive(Debug)]
+struct Lengths;
+
+impl Vectors for Lengths {
+    fn dimensions(&self) -> usize {
+        2
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, TargetError> {
+        let vector = |text: &&str| vec![1.0, text.len() as f32];
+        Ok(texts.iter().map(vector).collect())
+    }
+}
+
+#[tokio::test]
+async fn vectors_are_stored_beside_the_rows() {
+    let Some(target) = target("vectors", Some(Arc::new(Lengths))) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let one = update(&key, 3, &["Why?"]);
+    write(&target, 1, std::slice::from_ref(&one)).await;
+    assert_eq!(
+        stored(&target, 1, &key).await,
+        support::sorted(target.rows(&one))
+    );
+}
+
+/// An index of another structure is reported, and so is a server that does not answer.
+#[tokio::test]
+async fn an_altered_index_and_an_absent_server_are_told_apart() {
+    let Some(target) = target("altered", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let server = filrouge_testbed::OpenSearch::shared(Path::new(ALL)).unwrap();
+    let with_vectors = settings(server.url(), "altered", Some(Arc::new(Lengths)));
+    let with_vectors = OpenSearch::new(with_vectors).unwrap();
+    let altered = with_vectors.create(1).await;
+    assert!(
+        matches!(altered, Err(TargetError::Altered(_))),
+        "{altered:?}"
+    );
+    // Nothing listens on port 1.
+    let away = settings("http://127.0.0.1:1".to_owned(), "altered", None);
+    let away = OpenSearch::new(away).unwrap().published().await;
+    assert!(matches!(away, Err(TargetError::Unavailable(_))), "{away:?}");
+}
+
+#[test]
+fn a_prefix_is_a_valid_name() {
+    for prefix in ["", "Upper", "1st", "a b", "a*", &"a".repeat(101)] {
+        let settings = OpenSearchSettings {
+            prefix: prefix.to_owned(),
+            ..settings("http://localhost:9200".to_owned(), "", None)
+        };
+        let refused = OpenSearch::new(settings);
+        assert!(
+            matches!(refused, Err(TargetError::Refused(_))),
+            "{prefix:?}"
+        );
+    }
+}
