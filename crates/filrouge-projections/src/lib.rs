@@ -9,8 +9,10 @@ mod http;
 mod opensearch;
 mod target;
 mod vectors;
+mod weaviate;
 
 pub use http::{Credentials, Endpoint};
 pub use opensearch::{OpenSearch, OpenSearchSettings};
 pub use target::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 pub use vectors::Vectors;
+pub use weaviate::{Weaviate, WeaviateSettings};

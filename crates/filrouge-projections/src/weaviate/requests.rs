@@ -1,0 +1,176 @@
+//! The requests about the objects of a collection.
+
+use filrouge_types::TenantId;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Weaviate, unexpected};
+use crate::TargetError;
+use crate::http::Body;
+
+/// The number of objects that a response has.
+const PAGE: usize = 100;
+
+/// The objects of a session in a collection.
+pub(super) struct Place<'a> {
+    pub(super) collection: &'a str,
+    /// The name of the tenant in Weaviate.
+    pub(super) tenant: &'a str,
+    pub(super) digest: &'a str,
+}
+
+/// The name of a tenant in Weaviate, which has at most 64 letters, digits, `-` and `_`. Another tenant gets a name from
+/// the hash of its id.
+pub(super) fn tenant_name(tenant: &TenantId) -> String {
+    let text = tenant.as_str();
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if text.len() <= 64 && text.bytes().all(is_allowed) && !text.starts_with(HASHED) {
+        return text.to_owned();
+    }
+    format!("{HASHED}{}", hex::encode(&Sha256::digest(text)[..16]))
+}
+
+/// The beginning of a name that comes from a hash.
+pub(super) const HASHED: &str = "x-";
+
+impl Weaviate {
+    /// The selected properties of a session's objects, in the order of their ranks.
+    pub(super) async fn objects(
+        &self,
+        place: &Place<'_>,
+        selection: &str,
+    ) -> Result<Vec<Value>, TargetError> {
+        let mut objects = Vec::new();
+        let mut last_rank = 0;
+        loop {
+            let arguments = format!(
+                "where: {{operator: And, operands: [\
+                 {{path: [\"session_digest\"], operator: Equal, valueText: \"{}\"}}, \
+                 {{path: [\"rank\"], operator: GreaterThan, valueInt: {last_rank}}}]}}, \
+                 sort: [{{path: [\"rank\"], order: asc}}]",
+                place.digest
+            );
+            let selection = format!("rank {selection} _additional {{id}}");
+            let (collection, tenant) = (place.collection, place.tenant);
+            let page = self
+                .query(collection, tenant, &arguments, PAGE, &selection)
+                .await?;
+            let is_last = page.len() < PAGE;
+            last_rank = page
+                .last()
+                .and_then(|object| object["rank"].as_u64())
+                .unwrap_or(u64::MAX);
+            objects.extend(page);
+            if is_last {
+                return Ok(objects);
+            }
+        }
+    }
+
+    /// Runs a query; without the tenant in the collection, nothing is found.
+    pub(super) async fn query(
+        &self,
+        collection: &str,
+        tenant: &str,
+        arguments: &str,
+        limit: usize,
+        selection: &str,
+    ) -> Result<Vec<Value>, TargetError> {
+        let query = format!(
+            "{{Get {{{collection}(tenant: \"{tenant}\", limit: {limit}, {arguments}) {{{selection}}}}}}}"
+        );
+        let body = Body::Json(json!({ "query": query }));
+        let mut answer = self.client.send(Method::POST, "v1/graphql", body).await?;
+        let has_errors = answer.body["errors"]
+            .as_array()
+            .is_some_and(|e| !e.is_empty());
+        if answer.status.is_success() && !has_errors {
+            return match answer.body["data"]["Get"][collection].take() {
+                Value::Array(objects) => Ok(objects),
+                _ => Ok(Vec::new()),
+            };
+        }
+        // The errors of queries have no codes.
+        self.collection(collection).await?;
+        let path = format!("v1/schema/{collection}/tenants/{tenant}");
+        let tenant = self.client.send(Method::GET, &path, Body::None).await?;
+        if tenant.status.as_u16() == 404 {
+            return Ok(Vec::new());
+        }
+        let message = "a query failed, although its collection and its tenant exist";
+        Err(TargetError::Unavailable(message.to_owned()))
+    }
+
+    /// The definition of a collection.
+    ///
+    /// # Errors
+    /// [`TargetError::Altered`] if it does not exist.
+    pub(super) async fn collection(&self, name: &str) -> Result<Value, TargetError> {
+        let path = format!("v1/schema/{name}");
+        let answer = self.client.send(Method::GET, &path, Body::None).await?;
+        if answer.status.is_success() {
+            return Ok(answer.body);
+        }
+        Err(unexpected(&answer))
+    }
+
+    /// Deletes the objects of a session with versions up to `up_to`.
+    pub(super) async fn delete(&self, place: &Place<'_>, up_to: u64) -> Result<(), TargetError> {
+        let path = format!("v1/batch/objects?tenant={}", place.tenant);
+        loop {
+            let body = json!({
+                "match": {
+                    "class": place.collection,
+                    "where": {
+                        "operator": "And",
+                        "operands": [
+                            {
+                                "path": ["session_digest"],
+                                "operator": "Equal",
+                                "valueText": place.digest,
+                            },
+                            {
+                                "path": ["version"],
+                                "operator": "LessThanEqual",
+                                "valueInt": up_to,
+                            },
+                        ],
+                    },
+                },
+                "output": "minimal",
+            });
+            let body = Body::Json(body);
+            let answer = self.client.send(Method::DELETE, &path, body).await?;
+            if !answer.status.is_success() {
+                return Err(unexpected(&answer));
+            }
+            let results = &answer.body["results"];
+            if results["failed"].as_u64().unwrap_or_default() > 0 {
+                let message = "some objects were not deleted".to_owned();
+                return Err(TargetError::Unavailable(message));
+            }
+            // One request deletes a limited number of objects.
+            if results["successful"].as_u64().unwrap_or_default() == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_have_different_names() {
+        let name = |tenant: &str| tenant_name(&tenant.parse().unwrap());
+        assert_eq!(name("acme_1-a"), "acme_1-a");
+        assert_eq!(name(&"a".repeat(64)), "a".repeat(64));
+        let hashed = ["a b", "é", "x-1", &"a".repeat(65), "a/b"].map(name);
+        for (at, name) in hashed.iter().enumerate() {
+            assert!(name.starts_with(HASHED) && name.len() <= 64, "{name}");
+            assert!(!hashed[..at].contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The structure of a collection: its properties.
+
+use serde_json::{Value, json};
+
+/// Properties with ids and words, which queries compare as they are.
+const WORDS: [&str; 9] = [
+    "identity_id",
+    "project_id",
+    "request_id",
+    "session_digest",
+    "session_id",
+    "session_order",
+    "status",
+    "tenant_id",
+    "turn_id",
+];
+/// Properties with texts, which queries search for words.
+const TEXTS: [&str; 2] = ["answer", "question"];
+/// Properties with whole numbers.
+const NUMBERS: [&str; 4] = ["last_rank", "ordinal", "rank", "version"];
+/// Properties with times.
+const DATES: [&str; 2] = ["created_at", "finalized_at"];
+
+/// The definition of a collection. The description states the length of the vectors, which Weaviate does not keep
+/// before the first of them.
+pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
+    let text = |name: &str, kind: &str, tokenization: &str| {
+        json!({
+            "name": name,
+            "dataType": [kind],
+            "tokenization": tokenization,
+            "indexFilterable": true,
+            "indexSearchable": tokenization != "field",
+        })
+    };
+    let other = |name: &str, kind: &str| json!({ "name": name, "dataType": [kind] });
+    let words = WORDS.iter().map(|name| text(name, "text", "field"));
+    let texts = TEXTS.iter().map(|name| text(name, "text", "word"));
+    let numbers = NUMBERS.iter().map(|name| other(name, "int"));
+    let dates = DATES.iter().map(|name| other(name, "date"));
+    let mut properties: Vec<Value> = words.chain(texts).chain(numbers).chain(dates).collect();
+    properties.push(text("agents", "text[]", "field"));
+    properties.push(other("redacted", "boolean"));
+    let vectors = dimensions.map_or("no vectors".to_owned(), |n| {
+        format!("vectors of {n} numbers")
+    });
+    json!({
+        "class": name,
+        "description": format!("Turns recorded by filrouge, {vectors}"),
+        "vectorizer": "none",
+        "multiTenancyConfig": {
+            "enabled": true,
+            "autoTenantCreation": true,
+            "autoTenantActivation": true,
+        },
+        "properties": properties,
+    })
+}
+
+/// The names of the properties that a row has, as the selection of a query. The other ones are added by a write.
+pub(super) fn selection() -> String {
+    let names = [&WORDS[..], &TEXTS[..], &NUMBERS[..], &DATES[..]].concat();
+    let names = names.into_iter().chain(["agents", "redacted"]);
+    let names: Vec<&str> = names.filter(|name| !is_added(name)).collect();
+    names.join(" ")
+}
+
+/// Whether a write adds a property to the content of a row.
+pub(super) fn is_added(name: &str) -> bool {
+    matches!(name, "session_digest" | "session_order" | "version")
+}
+
+/// The first part of a collection that is not as expected; `None` if there is none.
+pub(super) fn first_difference(found: &Value, expected: &Value) -> Option<String> {
+    if found["description"] != expected["description"] {
+        return Some("description".to_owned());
+    }
+    if found["multiTenancyConfig"]["enabled"] != true {
+        return Some("multiTenancyConfig".to_owned());
+    }
+    let properties = |collection: &Value| -> Vec<(String, Value)> {
+        let properties = collection["properties"].as_array();
+        let kind = |property: &Value| {
+            let name = property["name"].as_str().unwrap_or_default().to_owned();
+            let tokenization = property["tokenization"].as_str().unwrap_or_default();
+            (name, json!([property["dataType"], tokenization]))
+        };
+        let mut kinds: Vec<_> = properties.into_iter().flatten().map(kind).collect();
+        kinds.sort_by(|a, b| a.0.cmp(&b.0));
+        kinds
+    };
+    let (found, expected) = (properties(found), properties(expected));
+    let missing = expected.iter().find(|property| !found.contains(property));
+    let excess = || found.iter().find(|property| !expected.contains(property));
+    missing.or_else(excess).map(|(name, _)| name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_property_is_found() {
+        let expected = collection("C_G1", Some(3));
+        assert_eq!(first_difference(&expected, &expected), None);
+        let other = collection("C_G1", Some(4));
+        let difference = first_difference(&other, &expected);
+        assert_eq!(difference.as_deref(), Some("description"));
+        let mut changed = expected.clone();
+        changed["properties"][0]["tokenization"] = json!("word");
+        let difference = first_difference(&changed, &expected);
+        assert_eq!(difference.as_deref(), Some(WORDS[0]));
+    }
+}

@@ -1,0 +1,170 @@
+//! Tests of the target Weaviate, on a real server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_projections::{
+    Credentials, Endpoint, Target, TargetError, Update, Vectors, Weaviate, WeaviateSettings,
+};
+use filrouge_testbed::third_party::or_report_untested;
+use support::{ALL, key, rows_of, stored, update, write};
+
+/// A target with collections of its own; `None` where Weaviate is unavailable.
+fn target(name: &str, vectors: Option<Arc<dyn Vectors>>) -> Option<Weaviate> {
+    let server = filrouge_testbed::Weaviate::shared(Path::new(ALL));
+    let server = or_report_untested(Path::new(ALL), "weaviate", "Weaviate", server)?;
+    let key = Credentials::Bearer(server.key().to_owned());
+    Some(Weaviate::new(settings(server.url(), key, name, vectors)).unwrap())
+}
+
+fn settings(
+    url: String,
+    credentials: Credentials,
+    name: &str,
+    vectors: Option<Arc<dyn Vectors>>,
+) -> WeaviateSettings {
+    WeaviateSettings {
+        endpoint: Endpoint {
+            url,
+            credentials,
+            timeout: Duration::from_secs(120),
+        },
+        // The server may run longer than this test.
+        prefix: format!("{name}_{}", std::process::id()),
+        vectors,
+    }
+}
+
+#[tokio::test]
+async fn rows_are_kept_by_version() {
+    if let Some(target) = target("Versions", None) {
+        support::rows_are_kept_by_version(&target).await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_removed() {
+    if let Some(target) = target("Sessions", None) {
+        support::sessions_are_listed_and_removed(&target).await;
+    }
+}
+
+#[tokio::test]
+async fn one_generation_is_published() {
+    if let Some(target) = target("Generations", None) {
+        support::one_generation_is_published(&target).await;
+    }
+}
+
+/// The number of elements of its vectors, and the number that it states.
+#[derive(Debug)]
+struct Lengths(usize, usize);
+
+impl Vectors for Lengths {
+    fn dimensions(&self) -> usize {
+        self.1
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, TargetError> {
+        let vector = |text: &&str| vec![text.len() as f32; self.0];
+        Ok(texts.iter().map(vector).collect())
+    }
+}
+
+#[tokio::test]
+async fn vectors_are_stored_beside_the_rows() {
+    let Some(target) = target("Vectors", Some(Arc::new(Lengths(2, 2)))) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let one = update(&key, 3, &["Why?", "How?"]);
+    write(&target, 1, std::slice::from_ref(&one)).await;
+    let rows = support::sorted(target.rows(&one));
+    assert_eq!(stored(&target, 1, &key).await, rows);
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_are_not_sent() {
+    let Some(target) = target("Lengths", Some(Arc::new(Lengths(3, 2)))) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let rows = rows_of(&target, &update(&key("acme", "s1"), 3, &["Why?"]));
+    let refused = target.write(1, vec![rows]).await;
+    assert!(
+        matches!(refused, Err(TargetError::Refused(_))),
+        "{refused:?}"
+    );
+}
+
+/// An object that Weaviate does not accept is refused alone.
+#[tokio::test]
+async fn a_refused_object_harms_no_other() {
+    let Some(target) = target("Refused", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let (good, bad) = (key("acme", "good"), key("acme", "bad"));
+    let fine = rows_of(&target, &update(&good, 3, &["Why?"]));
+    let mut wrong = rows_of(&target, &update(&bad, 3, &["Why?"]));
+    if let Update::Rows { rows, .. } = &mut wrong {
+        rows[0].content.insert("rank".to_owned(), "secret".into());
+    }
+    let refused = target.write(1, vec![wrong, fine]).await.unwrap();
+    let [refused] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(refused.key, bad);
+    assert!(!refused.reason.contains("secret"), "{}", refused.reason);
+    assert_eq!(stored(&target, 1, &good).await.len(), 1);
+}
+
+#[tokio::test]
+async fn another_structure_and_wrong_credentials_are_told_apart() {
+    let Some(target) = target("Altered", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let server = filrouge_testbed::Weaviate::shared(Path::new(ALL)).unwrap();
+    let with_key = |key: &str, vectors| {
+        let key = Credentials::Bearer(key.to_owned());
+        Weaviate::new(settings(server.url(), key, "Altered", vectors)).unwrap()
+    };
+    let vectors: Arc<dyn Vectors> = Arc::new(Lengths(2, 2));
+    let altered = with_key(server.key(), Some(vectors)).create(1).await;
+    assert!(
+        matches!(altered, Err(TargetError::Altered(_))),
+        "{altered:?}"
+    );
+    let refused = with_key("wrong", None).published().await;
+    assert!(
+        matches!(refused, Err(TargetError::Refused(_))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_prefix_is_a_valid_name() {
+    for prefix in ["", "lower", "A b", "A-b", &"A".repeat(101)] {
+        let settings = WeaviateSettings {
+            prefix: prefix.to_owned(),
+            ..settings(
+                "http://localhost:8080".to_owned(),
+                Credentials::Anonymous,
+                "A",
+                None,
+            )
+        };
+        let refused = Weaviate::new(settings);
+        assert!(
+            matches!(refused, Err(TargetError::Refused(_))),
+            "{prefix:?}"
+        );
+    }
+}
