@@ -156,7 +156,7 @@ async fn vectors_are_stored_beside_the_rows() {
 
 /// An index of another structure is reported, and so is a server that does not answer.
 #[tokio::test]
-async fn an_altered_index_and_an_absent_server_are_told_apart() {
+async fn an_altered_index_and_an_absent_server_are_distinguished() {
     let Some(target) = target("altered", None) else {
         return;
     };

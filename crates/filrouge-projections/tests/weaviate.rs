@@ -126,7 +126,7 @@ async fn a_refused_object_harms_no_other() {
 }
 
 #[tokio::test]
-async fn another_structure_and_wrong_credentials_are_told_apart() {
+async fn another_structure_and_wrong_credentials_are_distinguished() {
     let Some(target) = target("Altered", None) else {
         return;
     };

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_documents_are_told_apart() {
+    fn results_of_documents_are_distinguished() {
         let read = |result: Value| {
             let mut outcome = Outcome::default();
             read_result(&key(), &json!({ "index": result }), &mut outcome).map(|()| outcome.changed)

@@ -28,6 +28,8 @@ const REFERENCES: &[&str] = &[
     "docs/history-contract.md",
     "docs/postgresql.md",
     "docs/projections-tables.md",
+    "docs/projections-opensearch.md",
+    "docs/projections-weaviate.md",
     "docs/scaling.md",
     "docs/spool.md",
 ];
