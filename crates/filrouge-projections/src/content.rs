@@ -18,7 +18,7 @@ pub(crate) fn session_digest(key: &SessionKey) -> String {
     let mut hash = Sha256::new();
     hash.update(key.tenant.as_str());
     // No id has a control character.
-    hash.update([0]);
+    hash.update([0_u8]);
     hash.update(key.session.as_str());
     hex::encode(&hash.finalize()[..16])
 }

@@ -1,5 +1,7 @@
 //! The structure of a collection: its properties.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 /// Properties with ids and words, which queries compare as they are.
@@ -78,21 +80,21 @@ pub(super) fn first_difference(found: &Value, expected: &Value) -> Option<String
     if found["multiTenancyConfig"]["enabled"] != true {
         return Some("multiTenancyConfig".to_owned());
     }
-    let properties = |collection: &Value| -> Vec<(String, Value)> {
-        let properties = collection["properties"].as_array();
-        let kind = |property: &Value| {
-            let name = property["name"].as_str().unwrap_or_default().to_owned();
-            let tokenization = property["tokenization"].as_str().unwrap_or_default();
-            (name, json!([property["dataType"], tokenization]))
-        };
-        let mut kinds: Vec<_> = properties.into_iter().flatten().map(kind).collect();
-        kinds.sort_by(|a, b| a.0.cmp(&b.0));
-        kinds
+    let (found, expected) = (kinds(found), kinds(expected));
+    let names = expected.keys().chain(found.keys());
+    let mut names = names.filter(|name| found.get(*name) != expected.get(*name));
+    names.next().cloned()
+}
+
+/// The type and the tokenization of each property.
+fn kinds(collection: &Value) -> BTreeMap<String, Value> {
+    let properties = collection["properties"].as_array().into_iter().flatten();
+    let kind = |property: &Value| {
+        let name = property["name"].as_str().unwrap_or_default().to_owned();
+        let tokenization = property["tokenization"].as_str().unwrap_or_default();
+        (name, json!([property["dataType"], tokenization]))
     };
-    let (found, expected) = (properties(found), properties(expected));
-    let missing = expected.iter().find(|property| !found.contains(property));
-    let excess = || found.iter().find(|property| !expected.contains(property));
-    missing.or_else(excess).map(|(name, _)| name.clone())
+    properties.map(kind).collect()
 }
 
 #[cfg(test)]
