@@ -225,8 +225,8 @@ impl OpenSearch {
         Ok(added)
     }
 
-    /// Starts a merge that leaves deleted documents out, unless one was started a short time ago.
-    async fn merge(&self, index: &str) -> Result<(), TargetError> {
+    /// Starts merges that leave deleted documents out, unless some were started a short time ago.
+    async fn merge(&self, indices: &[String]) -> Result<(), TargetError> {
         {
             let mut merged = filrouge_types::lock(&self.merged);
             if merged.is_some_and(|merged| merged.elapsed() < MERGE_PAUSE) {
@@ -234,12 +234,14 @@ impl OpenSearch {
             }
             *merged = Some(Instant::now());
         }
-        // Deleted documents that are not in a commit yet are kept by a merge.
-        let path = format!("{index}/_flush");
-        self.request(Method::POST, &path, Body::None).await?;
-        let path =
-            format!("{index}/_forcemerge?only_expunge_deletes=true&wait_for_completion=false");
-        self.request(Method::POST, &path, Body::None).await?;
+        for index in indices {
+            // A merge keeps deleted documents that are not in a commit yet.
+            let path = format!("{index}/_flush");
+            self.request(Method::POST, &path, Body::None).await?;
+            let options = "only_expunge_deletes=true&wait_for_completion=false";
+            let path = format!("{index}/_forcemerge?{options}");
+            self.request(Method::POST, &path, Body::None).await?;
+        }
         Ok(())
     }
 }
@@ -346,13 +348,13 @@ impl Target for OpenSearch {
     }
 
     async fn clean(&self, key: &SessionKey, version: u64) -> Result<Cleaned, TargetError> {
-        for index in self.indices().await? {
+        let indices = self.indices().await?;
+        for index in &indices {
             let alias = format!("{index}-write");
             let obsolete = [Obsolete::up_to(key, version)];
-            self.delete_obsolete(&index, &alias, &obsolete).await?;
+            self.delete_obsolete(index, &alias, &obsolete).await?;
         }
-        let pattern = format!("{}-*", self.settings.prefix);
-        self.merge(&pattern).await?;
+        self.merge(&indices).await?;
         Ok(Cleaned {
             remains: Some("OpenSearch's segments, until a merge has rewritten them"),
         })
