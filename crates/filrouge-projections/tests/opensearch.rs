@@ -38,6 +38,21 @@ fn settings(url: String, name: &str, vectors: Option<Arc<dyn Vectors>>) -> OpenS
     }
 }
 
+#[cfg(feature = "contract")]
+#[tokio::test]
+async fn the_contract_is_fulfilled() {
+    if target("contract", None).is_none() {
+        return;
+    }
+    let mut count = 0;
+    let empty = || {
+        count += 1;
+        let name = format!("contract{count}");
+        async move { target(&name, None).unwrap() }
+    };
+    filrouge_projections::contract::run(empty).await;
+}
+
 #[tokio::test]
 async fn rows_are_kept_by_version() {
     if let Some(target) = target("versions", None) {

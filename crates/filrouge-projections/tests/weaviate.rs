@@ -40,6 +40,21 @@ fn settings(
     }
 }
 
+#[cfg(feature = "contract")]
+#[tokio::test]
+async fn the_contract_is_fulfilled() {
+    if target("Contract", None).is_none() {
+        return;
+    }
+    let mut count = 0;
+    let empty = || {
+        count += 1;
+        let name = format!("Contract{count}");
+        async move { target(&name, None).unwrap() }
+    };
+    filrouge_projections::contract::run(empty).await;
+}
+
 #[tokio::test]
 async fn rows_are_kept_by_version() {
     if let Some(target) = target("Versions", None) {
@@ -122,7 +137,7 @@ async fn a_refused_object_harms_no_other() {
     };
     assert_eq!(refused.key, bad);
     assert!(!refused.reason.contains("secret"), "{}", refused.reason);
-    assert_eq!(stored(&target, 1, &good).await.len(), 1);
+    assert_eq!(stored(&target, 1, &good).await.len(), 2);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Weaviate: turns as objects with vectors, for semantic queries.
+//! Weaviate: sessions as objects, and turns as objects with vectors, for semantic queries.
 //!
 //! Each generation is a collection, `PREFIX_G1`. Queries of other programs use the alias `PREFIX`, which `publish` moves
 //! (Weaviate 1.32 or later). Each tenant is a tenant of the collection.
@@ -117,6 +117,7 @@ impl Weaviate {
         for (&(key, version, row), text) in rows.iter().zip(&texts) {
             let mut properties = row.content.clone();
             properties.extend(rows::present(json!({
+                "kind": row.table,
                 "session_digest": session_digest(key),
                 "session_order": hex::encode(key.session.as_str()),
                 "version": version,
@@ -309,11 +310,10 @@ impl Target for Weaviate {
             let id = object["_additional"]["id"].as_str()?.to_owned();
             let mut content = rows::present(object);
             content.remove("_additional");
-            Some(Row {
-                table: rows::TURN,
-                id,
-                content,
-            })
+            let kind = content.remove("kind")?;
+            let tables = [rows::SESSION, rows::TURN];
+            let table = tables.into_iter().find(|name| kind == **name)?;
+            Some(Row { table, id, content })
         };
         Ok(objects.into_iter().filter_map(row).collect())
     }

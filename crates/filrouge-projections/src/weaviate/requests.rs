@@ -42,7 +42,7 @@ impl Weaviate {
         selection: &str,
     ) -> Result<Vec<Value>, TargetError> {
         let mut objects = Vec::new();
-        let mut last_rank = 0;
+        let mut last_rank = -1;
         loop {
             let arguments = format!(
                 "where: {{operator: And, operands: [\
@@ -59,8 +59,8 @@ impl Weaviate {
             let is_last = page.len() < PAGE;
             last_rank = page
                 .last()
-                .and_then(|object| object["rank"].as_u64())
-                .unwrap_or(u64::MAX);
+                .and_then(|object| object["rank"].as_i64())
+                .unwrap_or(i64::MAX);
             objects.extend(page);
             if is_last {
                 return Ok(objects);

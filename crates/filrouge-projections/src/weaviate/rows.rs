@@ -1,26 +1,37 @@
-//! The objects of a session: one for each turn.
+//! The objects of a session: one for the session, and one for each turn.
 
-use filrouge_types::{Item, JsonText, Timestamp, Turn, TurnId};
+use filrouge_types::{Item, JsonText, Session, Timestamp, Turn, TurnId};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::content::session_digest;
 use crate::{Row, SessionUpdate};
 
-/// The only table.
+/// Objects of sessions. They have no vector.
+pub(super) const SESSION: &str = "session";
+/// Objects of turns.
 pub(super) const TURN: &str = "turn";
 
 pub(super) fn rows(update: &SessionUpdate) -> Vec<Row> {
-    let turns = update.recorded.turns.iter();
-    turns
-        .map(|(turn, items)| row(update, turn, items))
-        .collect()
+    let recorded = &update.recorded;
+    let turns = recorded.turns.iter();
+    let mut rows = vec![row(update, SESSION, b"", session(&recorded.session))];
+    rows.extend(turns.map(|(of, items)| row(update, TURN, of.turn_id.as_bytes(), turn(of, items))));
+    rows
 }
 
-/// The object of a turn. Its id is derived from the session and the turn. Texts are in the neutral language, if there is one. A
-/// redacted turn has none.
-fn row(update: &SessionUpdate, turn: &Turn, items: &[Item]) -> Row {
-    let session = &update.recorded.session;
+fn session(session: &Session) -> Value {
+    json!({
+        "title": session.title,
+        "status": session.status,
+        "rank": 0,
+        "last_rank": session.last_seq,
+        "created_at": time(session.created_at),
+    })
+}
+
+/// The properties of a turn. Texts are in the neutral language, if there is one. A redacted turn has none.
+fn turn(turn: &Turn, items: &[Item]) -> Value {
     let mut agents: Vec<&str> = items
         .iter()
         .filter_map(|item| item.body.agent.as_deref())
@@ -31,13 +42,9 @@ fn row(update: &SessionUpdate, turn: &Turn, items: &[Item]) -> Row {
         let text = neutral.as_ref().or(translated.as_ref());
         text.map(JsonText::to_plain)
     };
-    let content = json!({
-        "tenant_id": update.key.tenant,
-        "session_id": update.key.session,
+    json!({
         "turn_id": turn.turn_id,
         "request_id": turn.request_id,
-        "identity_id": session.identity_id,
-        "project_id": session.project_id,
         "status": turn.status,
         "question": text(&turn.question_neutral, &turn.question_translated),
         "answer": text(&turn.answer_neutral, &turn.answer_translated),
@@ -48,22 +55,26 @@ fn row(update: &SessionUpdate, turn: &Turn, items: &[Item]) -> Row {
         "last_rank": turn.last_seq,
         "created_at": time(turn.created_at),
         "finalized_at": turn.finalized_at.map(time),
-    });
-    Row {
-        table: TURN,
-        id: id(update, turn).to_string(),
-        content: present(content),
-    }
+    })
 }
 
-/// The id of a turn's object, a UUID.
-fn id(update: &SessionUpdate, turn: &Turn) -> TurnId {
+/// Adds what all objects have in common. The id is a UUID, derived from the session and `id`.
+fn row(update: &SessionUpdate, table: &'static str, id: &[u8], properties: Value) -> Row {
+    let session = &update.recorded.session;
+    let mut content = present(properties);
+    content.extend(present(json!({
+        "tenant_id": update.key.tenant,
+        "session_id": update.key.session,
+        "identity_id": session.identity_id,
+        "project_id": session.project_id,
+    })));
     let mut hash = Sha256::new();
     hash.update(session_digest(&update.key));
-    hash.update(turn.turn_id.as_bytes());
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash.finalize()[..16]);
-    TurnId::from_derived(id)
+    hash.update(id);
+    let mut uuid = [0; 16];
+    uuid.copy_from_slice(&hash.finalize()[..16]);
+    let id = TurnId::from_derived(uuid).to_string();
+    Row { table, id, content }
 }
 
 /// The members that are present: Weaviate keeps no null.

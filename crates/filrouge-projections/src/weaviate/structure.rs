@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 /// Properties with ids and words, which queries compare as they are.
-const WORDS: [&str; 9] = [
+const WORDS: [&str; 10] = [
     "identity_id",
+    "kind",
     "project_id",
     "request_id",
     "session_digest",
@@ -17,7 +18,7 @@ const WORDS: [&str; 9] = [
     "turn_id",
 ];
 /// Properties with texts, which queries search for words.
-const TEXTS: [&str; 2] = ["answer", "question"];
+const TEXTS: [&str; 3] = ["answer", "question", "title"];
 /// Properties with whole numbers.
 const NUMBERS: [&str; 4] = ["last_rank", "ordinal", "rank", "version"];
 /// Properties with times.
@@ -48,7 +49,7 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
     });
     json!({
         "class": name,
-        "description": format!("Turns recorded by filrouge, {vectors}"),
+        "description": format!("Sessions recorded by filrouge, {vectors}"),
         "vectorizer": "none",
         "multiTenancyConfig": {
             "enabled": true,
@@ -59,17 +60,13 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
     })
 }
 
-/// The names of the properties that a row has, as the selection of a query. The other ones are added by a write.
+/// The names of the properties of which a row is made, as the selection of a query.
 pub(super) fn selection() -> String {
     let names = [&WORDS[..], &TEXTS[..], &NUMBERS[..], &DATES[..]].concat();
     let names = names.into_iter().chain(["agents", "redacted"]);
-    let names: Vec<&str> = names.filter(|name| !is_added(name)).collect();
+    let is_other = |name: &&str| matches!(*name, "session_digest" | "session_order" | "version");
+    let names: Vec<&str> = names.filter(|name| !is_other(name)).collect();
     names.join(" ")
-}
-
-/// Whether a write adds a property to the content of a row.
-pub(super) fn is_added(name: &str) -> bool {
-    matches!(name, "session_digest" | "session_order" | "version")
 }
 
 /// The first part of a collection that is not as expected; `None` if there is none.
