@@ -7,6 +7,7 @@
 pub mod anchor;
 pub mod api_keys;
 pub mod audit;
+pub mod backoff;
 pub mod bundle;
 pub mod caller;
 pub mod diagnosis;
@@ -14,6 +15,7 @@ pub mod following;
 pub mod history;
 pub mod keyfile;
 pub mod kpi;
+pub mod notes;
 pub mod restore;
 pub mod scopes;
 pub mod spool;

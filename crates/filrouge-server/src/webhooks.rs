@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use filrouge_engine::backoff::Backoff;
+use filrouge_engine::notes::new_holder;
 use filrouge_store::{Ledger, OsEntropy};
 use filrouge_types::SystemClock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 mod address;
-mod backoff;
 mod batch;
 mod claim;
 mod counters;
@@ -34,7 +35,6 @@ pub use secret::{SecretError, WebhookSecret, WebhookSecrets};
 pub use settings::{WebhookFeed, WebhookSettings, WebhookStart};
 pub use status::{DeadLetter, WebhookAction, WebhookStatus, change_webhook, webhook_status};
 
-use backoff::Backoff;
 use counters::Counters;
 use filrouge_http::Metrics;
 use sender::HttpSender;
@@ -70,7 +70,7 @@ impl Webhooks {
             let sender = HttpSender::new(&webhook.url, webhook.timeout)?;
             webhooks.push((webhook, sender));
         }
-        let holder = state::new_holder(&OsEntropy).map_err(|e| WebhookError::Entropy(e.detail))?;
+        let holder = new_holder(&OsEntropy).map_err(|e| WebhookError::Entropy(e.detail))?;
         Ok(Self { webhooks, holder })
     }
 

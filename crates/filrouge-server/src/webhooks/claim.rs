@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use filrouge_engine::notes::{Claim, Stored, read_note, write_note};
 use filrouge_types::{Failure, Timestamp};
 use tokio::time::sleep;
 
 use super::sender::{MessageSender, Refusal};
-use super::state::{Claim, State, Stored, add_duration, note_name, read_note, write_note};
+use super::state::{State, note_name};
 use super::worker::{Next, POLL_INTERVAL, Worker};
 
 /// A claim lasts this much longer than the receiver's timeout.
@@ -24,7 +25,7 @@ impl<P: MessageSender> Worker<P> {
     pub(super) fn new_claim(&self) -> Claim {
         Claim {
             holder: self.holder.clone(),
-            until: add_duration(self.clock.now(), self.settings.timeout + CLAIM_MARGIN),
+            until: self.clock.now().after(self.settings.timeout + CLAIM_MARGIN),
         }
     }
 
@@ -38,7 +39,7 @@ impl<P: MessageSender> Worker<P> {
         if let Some(until) = self.end_of_other_claim(&stored.value, now) {
             return Ok(Err(Next::At(until)));
         }
-        let needed = add_duration(now, self.settings.timeout);
+        let needed = now.after(self.settings.timeout);
         let claim = stored.value.live_claim(now);
         if claim.is_some_and(|claim| claim.until >= needed) {
             return Ok(Ok(stored));

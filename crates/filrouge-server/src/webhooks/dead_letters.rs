@@ -1,5 +1,6 @@
 //! The dead letters of a webhook, stored in the note "webhook/NAME/dead".
 
+use filrouge_engine::notes::{change_note, read_note};
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
 use filrouge_types::{Failure, Timestamp};
@@ -7,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::WebhookName;
 use super::sender::Refusal;
-use super::state::{self, read_note};
 
 /// The maximum number of letters kept; older ones are only counted.
 const LETTERS_MAX: usize = 1000;
@@ -97,7 +97,7 @@ pub(super) async fn change_letters(
     webhook: &WebhookName,
     change: impl Fn(&mut DeadLetters),
 ) -> Result<(), Failure> {
-    state::change_note(
+    change_note(
         ledger,
         &note_name(webhook),
         |letters: Option<DeadLetters>| {

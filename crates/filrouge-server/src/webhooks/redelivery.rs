@@ -1,11 +1,12 @@
 //! Sends dead letters again, when an operator has requested it.
 
+use filrouge_engine::notes::Stored;
 use filrouge_types::Failure;
 
 use super::batch::Batch;
 use super::dead_letters;
 use super::sender::{MessageSender, SendOutcome};
-use super::state::{State, Stored};
+use super::state::State;
 use super::worker::{Next, Worker};
 
 impl<P: MessageSender> Worker<P> {

@@ -1,5 +1,6 @@
 //! The status of webhooks, for `filrouge doctor`, and the actions of an operator.
 
+use filrouge_engine::notes::{Stored, change_note, read_note};
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
 use filrouge_types::{ErrorCode, Failure, Timestamp};
@@ -7,7 +8,7 @@ use serde::Serialize;
 
 use super::batch::Batch;
 use super::dead_letters;
-use super::state::{self, State, Stored, note_name, read_note};
+use super::state::{State, note_name};
 use super::{WebhookFeed, WebhookName};
 
 pub use super::dead_letters::DeadLetter;
@@ -127,7 +128,7 @@ pub async fn change_webhook(
         .await?;
         return Ok(letter_count);
     }
-    state::change_note(ledger, &note_name(name), |state: Option<State>| {
+    change_note(ledger, &note_name(name), |state: Option<State>| {
         let Some(before) = state else {
             let detail = format!("the store knows no webhook {:?}", name.as_str());
             return Err(Failure::new(ErrorCode::Invalid, detail).with_hint(

@@ -3,11 +3,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use filrouge_engine::notes::Stored;
 use filrouge_store::read::ChangeKind;
 use prometheus_client::registry::Registry;
 
 use super::sender::{Refusal, SendOutcome};
-use super::state::{State, Stored};
+use super::state::State;
 use super::worker::{Next, Worker};
 use super::*;
 

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_engine::backoff::Backoff;
+use filrouge_engine::notes::{Stored, read_note, write_note};
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
 use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::backoff::Backoff;
 use super::batch::Batch;
 use super::counters::WebhookCounters;
 use super::dead_letters::{self, DeadLetter};
 use super::message::Message;
 use super::sender::{MessageSender, Refusal, SendOutcome};
-use super::state::{PendingRetry, State, Stored, add_duration, note_name, read_note, write_note};
+use super::state::{PendingRetry, State, note_name};
 use super::{WebhookSettings, WebhookStart};
 
 /// The pause after a new commit, so that changes which follow each other closely are sent together.
@@ -107,7 +108,7 @@ impl<P: MessageSender> Worker<P> {
                 if let Some(position) = &self.position {
                     self.count_lag(position);
                 }
-                Next::At(add_duration(self.clock.now(), POLL_INTERVAL))
+                Next::At(self.clock.now().after(POLL_INTERVAL))
             }
         }
     }
@@ -126,7 +127,7 @@ impl<P: MessageSender> Worker<P> {
         let state = &stored.value;
         let now = self.clock.now();
         if state.disabled_at.is_some() {
-            return Ok(Next::At(add_duration(now, POLL_INTERVAL)));
+            return Ok(Next::At(now.after(POLL_INTERVAL)));
         }
         if state.redeliver {
             return self.redeliver(stored).await;
@@ -276,7 +277,7 @@ impl<P: MessageSender> Worker<P> {
                     return self.abandon_batch(stored, &batch, attempts, refusal).await;
                 }
                 let wait = self.backoff.wait_after(attempts, retry_after);
-                let at = add_duration(self.clock.now(), wait);
+                let at = self.clock.now().after(wait);
                 self.save_outcome(stored, |state| {
                     // No change before the batch is left to send, so every process begins the retry where this batch
                     // begins.
@@ -337,7 +338,7 @@ impl<P: MessageSender> Worker<P> {
             state.redeliver = false;
         })
         .await;
-        Next::At(add_duration(now, POLL_INTERVAL))
+        Next::At(now.after(POLL_INTERVAL))
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_engine::Caller;
+use filrouge_engine::backoff::Backoff;
 use filrouge_engine::{CreateSession, Engine, PatchSession, Settings};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Entropy, Keyring, Lane, Lanes, Ledger, OsEntropy};
 use filrouge_types::{Clock, FixedClock, TenantId};
 use serde_json::Value;
 
-use crate::webhooks::backoff::Backoff;
 use crate::webhooks::counters::Counters;
 use crate::webhooks::message::Message;
 use crate::webhooks::sender::{MessageSender, Refusal, SendOutcome};

@@ -1,4 +1,4 @@
-//! Computes the wait before a refused message is sent again.
+//! Computes the wait before a failed delivery is repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,18 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 /// Computes waits that double from a second to ten minutes. Up to half of each wait is random, so that senders do not
 /// all retry at once when a receiver has recovered.
 #[derive(Clone)]
-pub(super) struct Backoff(Arc<dyn Entropy>);
+pub struct Backoff(Arc<dyn Entropy>);
 
 impl Backoff {
-    pub(super) fn new(entropy: Arc<dyn Entropy>) -> Self {
+    /// Waits with randomness from `entropy`.
+    pub fn new(entropy: Arc<dyn Entropy>) -> Self {
         Self(entropy)
     }
 
     /// Returns the wait after `attempts` failures, at least 1. If the receiver requested the longer wait `retry_after`,
     /// returns that, but at most an hour.
-    pub(super) fn wait_after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
+    #[must_use]
+    pub fn wait_after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
         let longest = FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT);
         let mut random = [0; 4];
