@@ -30,6 +30,8 @@ pub struct ChangedSession {
     pub erased: bool,
     /// Whether the entire session must be read again.
     pub must_reread_entirely: bool,
+    /// Whether the session's listed fields or its owner changed.
+    pub is_patched: bool,
     /// The ranges of seqs that were added, as first and last seq, ascending. Empty if no items were added, for example
     /// if only the title changed.
     pub seq_ranges: Vec<(u64, u64)>,
@@ -88,16 +90,41 @@ impl IndexFeed {
         after: Position,
         commits: usize,
     ) -> Result<Option<ChangedSessions>, Failure> {
-        let query = move |snapshot: &LedgerSnapshot<'_>| collect_changes(snapshot, after, commits);
+        self.query_changes(after, commits, false).await
+    }
+
+    /// As [`Self::changed_after`], and also the sessions that got an event or a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::changed_after`].
+    pub async fn all_changed_after(
+        &self,
+        after: Position,
+        commits: usize,
+    ) -> Result<Option<ChangedSessions>, Failure> {
+        self.query_changes(after, commits, true).await
+    }
+
+    async fn query_changes(
+        &self,
+        after: Position,
+        commits: usize,
+        with_events: bool,
+    ) -> Result<Option<ChangedSessions>, Failure> {
+        let query = move |snapshot: &LedgerSnapshot<'_>| {
+            collect_changes(snapshot, after, commits, with_events)
+        };
         self.ledger.query(query).await
     }
 }
 
-/// The sessions that the next commits after `after` changed, as [`IndexFeed::changed_after`].
+/// The sessions that the next commits after `after` changed, as [`IndexFeed::changed_after`] or
+/// [`IndexFeed::all_changed_after`].
 fn collect_changes(
     snapshot: &LedgerSnapshot<'_>,
     after: Position,
     commits: usize,
+    with_events: bool,
 ) -> Result<Option<ChangedSessions>, Failure> {
     let lanes = snapshot.view.lanes();
     if after.iter().any(|(lane, _)| lane.number() >= lanes.count()) {
@@ -107,7 +134,10 @@ fn collect_changes(
     let start = |lane| (lane, after.lane(lane).commit_no.saturating_sub(1));
     let starts: Vec<_> = lanes.iter().map(start).collect();
     let (mut end, mut newest, mut times) = (after.clone(), 0, Vec::new());
-    let mut collector = ChangeCollector::default();
+    let mut collector = ChangeCollector {
+        with_events,
+        ..ChangeCollector::default()
+    };
     // The log is read from the commit at each position on.
     for (lane, rows) in lanes.iter().zip(snapshot.view.logs(&starts, limit + 1)?) {
         let at = after.lane(lane);
@@ -176,6 +206,8 @@ impl NextCommits {
 /// Collects the changed sessions of a range of commits.
 #[derive(Default)]
 struct ChangeCollector {
+    /// Whether events and checkpoints count as changes.
+    with_events: bool,
     sessions: Vec<ChangedSession>,
     /// The index of each session in `sessions`; `None` for a session without a readable row.
     indexes: HashMap<SessionPk, Option<usize>>,
@@ -189,14 +221,15 @@ impl ChangeCollector {
         commit_no: u64,
         entry: &LogEntry,
     ) -> Result<(), Failure> {
-        let is_relevant = matches!(
-            entry.change,
+        let is_relevant = match entry.change {
             Change::Items
-                | Change::Created(..)
-                | Change::Linked(_)
-                | Change::Patched
-                | Change::Erased
-        );
+            | Change::Created(..)
+            | Change::Linked(_)
+            | Change::Patched
+            | Change::Erased => true,
+            Change::Event | Change::Checkpoint => self.with_events,
+            Change::Note(_) | Change::Draft | Change::Lease => false,
+        };
         if !is_relevant {
             return Ok(());
         }
@@ -209,6 +242,7 @@ impl ChangeCollector {
         };
         changed.newest = commit_no;
         changed.erased |= entry.change == Change::Erased;
+        changed.is_patched |= matches!(entry.change, Change::Linked(_) | Change::Patched);
         changed.must_reread_entirely |= match entry.change {
             Change::Created(..) => true,
             // Without added items, the entry says that a turn changed, but not which one.
@@ -241,6 +275,7 @@ impl ChangeCollector {
                 newest: 0,
                 erased: false,
                 must_reread_entirely: false,
+                is_patched: false,
                 seq_ranges: Vec::new(),
             });
             self.sessions.len() - 1

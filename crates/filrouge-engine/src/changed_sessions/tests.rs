@@ -10,7 +10,7 @@ use filrouge_store::{Keyring, Lanes, OsEntropy, Scope};
 use filrouge_types::{FixedClock, JsonText};
 
 use super::*;
-use crate::{Engine, Settings, StartTurn};
+use crate::{Engine, PatchSession, RecordEvent, Settings, StartTurn};
 
 struct World {
     engine: Engine,
@@ -213,4 +213,43 @@ async fn units_of_several_sessions_are_read_at_once() {
         (none.session, none.turns.len() + none.loose.len()),
         (entire.session, 0)
     );
+}
+
+#[tokio::test]
+async fn events_and_patches_are_changes_only_where_they_are_asked_for() {
+    let world = World::new(1);
+    world.create("s".parse().unwrap()).await;
+    let (feed, caller) = (
+        &world.engine.index_feed,
+        Caller::operator(TenantId::default_tenant()),
+    );
+    let created = feed.position();
+    let event = RecordEvent {
+        key: "started".parse().unwrap(),
+        kind: "call_started".into(),
+        at: None,
+        detail: None,
+    };
+    let recorded = world
+        .engine
+        .events
+        .record(&caller, "s".parse().unwrap(), event);
+    recorded.await.unwrap();
+    let page = world.changed_after(&created, 9).await.unwrap();
+    assert!(page.sessions.is_empty());
+    let all = feed.all_changed_after(created, 9).await.unwrap().unwrap();
+    assert_eq!(all.sessions.len(), 1);
+    assert!(!all.sessions[0].is_patched && all.sessions[0].seq_ranges.is_empty());
+
+    let patch = PatchSession {
+        title: Some(Some("a title".into())),
+        ..PatchSession::default()
+    };
+    let patched = world
+        .engine
+        .sessions
+        .patch(&caller, "s".parse().unwrap(), patch, None);
+    patched.await.unwrap();
+    let page = world.changed_after(&all.end, 9).await.unwrap();
+    assert!(page.sessions[0].is_patched);
 }

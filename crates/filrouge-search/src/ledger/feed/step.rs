@@ -295,6 +295,7 @@ fn touched_from_entry(session: &IndexedSession) -> Option<ChangedSession> {
         newest: session.entry.stamp[0].max(1),
         erased: false,
         must_reread_entirely: true,
+        is_patched: false,
         seq_ranges: Vec::new(),
     })
 }
