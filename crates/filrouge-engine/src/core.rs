@@ -7,6 +7,7 @@ use filrouge_store::command::{Interrupt, Outcome, Scope, Write};
 use filrouge_store::{CommittedWrite, Durability, Entropy, Ledger};
 use filrouge_types::{Clock, Failure, Turn};
 
+use crate::cleaning::Cleaner;
 use crate::counters::Counters;
 use crate::following::CommitNotifier;
 use crate::scopes::TieredLedger;
@@ -28,6 +29,7 @@ pub struct Core {
     pub(crate) secrets: Registry,
     pub(crate) counters: Counters,
     pub(crate) index: OnceLock<Indexing>,
+    pub(crate) cleaner: OnceLock<Arc<dyn Cleaner>>,
     pub(crate) tiers: Option<Arc<TieredLedger>>,
     pub(crate) spool: Option<Arc<SpooledLedger>>,
     notifier: OnceLock<CommitNotifier>,
@@ -55,6 +57,7 @@ impl Core {
             secrets: Registry::default(),
             counters: Counters::default(),
             index: OnceLock::new(),
+            cleaner: OnceLock::new(),
             tiers,
             spool,
             notifier: OnceLock::new(),

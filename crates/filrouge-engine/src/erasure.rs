@@ -9,6 +9,7 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, Item, SessionId, Timestamp,
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
+use crate::cleaning::ERASED;
 use crate::conversation::CONTENTS_MAX;
 use crate::engine::Erasure;
 use crate::requests::RedactTurn;
@@ -39,6 +40,10 @@ pub struct StoreReceipt {
     /// The store.
     #[schema(value_type = String, example = "ledger")]
     pub store: &'static str,
+    /// The projection's name, if the store is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub name: Option<Box<str>>,
     /// The result for the session in this store.
     #[schema(value_type = String, example = "erased")]
     pub status: &'static str,
@@ -101,7 +106,8 @@ impl Erasure {
         items.await
     }
 
-    /// Erases the contents of a turn, which may be open, or of items; returns the receipt.
+    /// Erases the contents of a turn, which may be open, or of items; returns the receipt. Projections are cleaned
+    /// before it returns, or as soon as they can be ([`Self::store_receipts`]).
     ///
     /// # Errors
     /// `invalid` for a seq that does not exist or that is a redaction or a link, and as [`Self::redact_turn`].
@@ -143,6 +149,7 @@ impl Erasure {
             replayed,
             "[SESSIONS][REDACT]"
         );
+        self.clean_copies(scope, &session_id).await;
         Ok(Written::new(redacted, replayed, stored.durability))
     }
 
@@ -168,7 +175,7 @@ impl Erasure {
             return Err(unexpected_outcome());
         };
         tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-        let stores = self.store_receipts(scope, &session_id);
+        let stores = self.store_receipts(scope, &session_id).await;
         let receipt = ErasureReceipt {
             session_id,
             erased_at: at,
@@ -179,18 +186,22 @@ impl Erasure {
         Ok(Written::new(receipt, false, stored.durability))
     }
 
-    /// The result in each store of a redaction or an erasure of the session that has returned.
-    pub fn store_receipts(&self, scope: &Scope, session: &SessionId) -> Vec<StoreReceipt> {
+    /// The result in each store of a redaction or an erasure of the session that the ledger has committed. Cleans the
+    /// projections, and waits for this as long as their settings allow.
+    pub async fn store_receipts(&self, scope: &Scope, session: &SessionId) -> Vec<StoreReceipt> {
         let mut stores = vec![StoreReceipt {
             store: "ledger",
-            status: "erased",
+            name: None,
+            status: ERASED,
             remains: self.ledger.backend().remains,
         }];
         stores.extend(self.tiers.as_ref().map(|tiers| StoreReceipt {
             store: "hot",
+            name: None,
             status: tiers.receipt(scope, session).as_str(),
             remains: tiers.remains(),
         }));
+        stores.extend(self.clean_copies(scope, session).await);
         stores
     }
 

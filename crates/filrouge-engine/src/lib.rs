@@ -10,6 +10,7 @@ pub mod audit;
 pub mod backoff;
 pub mod bundle;
 pub mod caller;
+pub mod cleaning;
 pub mod diagnosis;
 pub mod following;
 pub mod history;

@@ -75,7 +75,8 @@ async fn redact(
         true => leftovers.remove_title(engine, caller, &session).await,
         false => Ok(()),
     };
-    let stores = erasure.store_receipts(&caller.scope(Permission::Redact)?, &session);
+    let scope = caller.scope(Permission::Redact)?;
+    let stores = erasure.store_receipts(&scope, &session).await;
     let rewritten = rewrite_snapshot_files(config, opened, &session).await;
     let names = leftovers.names();
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
@@ -139,6 +140,9 @@ pub(super) fn stores_text(stores: &[StoreReceipt]) -> String {
     for store in stores {
         if store.store == "hot" {
             text += &format!(", hot store: {}", store.status);
+        }
+        if let Some(name) = &store.name {
+            text += &format!(", projection {name}: {}", store.status);
         }
         if store.status == HotReceipt::Unreachable.as_str() {
             text += "; repeat the command when it answers";
