@@ -1,0 +1,47 @@
+//! A position in the ledger, as a projection's note stores it. The links show whether the store was restored to an
+//! older state and then written to.
+
+use filrouge_store::MAC_BYTES;
+use filrouge_store::hex;
+use filrouge_store::ledger::{LanePosition, Position};
+use serde::{Deserialize, Serialize};
+
+/// The number and the link of the newest commit that was read in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredLane {
+    commit: u64,
+    #[serde(with = "hex")]
+    link: [u8; MAC_BYTES],
+}
+
+/// A position in each lane of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct StoredPosition(Vec<StoredLane>);
+
+impl From<&Position> for StoredPosition {
+    fn from(position: &Position) -> Self {
+        let lanes = position.iter().map(|(_, at)| StoredLane {
+            commit: at.commit_no,
+            link: at.link,
+        });
+        Self(lanes.collect())
+    }
+}
+
+impl From<&StoredPosition> for Position {
+    fn from(stored: &StoredPosition) -> Self {
+        let lanes = stored.0.iter().map(|lane| LanePosition {
+            commit_no: lane.commit,
+            link: lane.link,
+        });
+        Self::new(lanes.collect())
+    }
+}
+
+/// Whether `position` is at `other` or later in every lane.
+pub(crate) fn has_reached(position: &Position, other: &Position) -> bool {
+    other
+        .iter()
+        .all(|(lane, at)| position.lane(lane).commit_no >= at.commit_no)
+}

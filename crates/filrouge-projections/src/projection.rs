@@ -1,0 +1,146 @@
+//! A projection: its name, its target, and its settings.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use filrouge_types::lock;
+
+use crate::selection::Selection;
+use crate::target::{Target, TargetError};
+
+/// The maximum length of a projection's name.
+const NAME_MAX: usize = 40;
+
+/// The name of a projection: 1 to 40 lower-case letters a–z, digits, `-` and `_`, beginning with a letter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProjectionName(Box<str>);
+
+/// The text is not a valid name of a projection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a projection's name has 1 to {NAME_MAX} lower-case letters a–z, digits, '-' and '_', and begins with a letter"
+)]
+pub struct ProjectionNameError;
+
+impl ProjectionName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ProjectionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for ProjectionName {
+    type Err = ProjectionNameError;
+
+    fn from_str(text: &str) -> Result<Self, ProjectionNameError> {
+        let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b);
+        let begins_with_letter = text.starts_with(|first: char| first.is_ascii_lowercase());
+        match begins_with_letter && text.len() <= NAME_MAX && text.bytes().all(is_allowed) {
+            true => Ok(Self(text.into())),
+            false => Err(ProjectionNameError),
+        }
+    }
+}
+
+/// A projection, as its settings describe it.
+pub struct Projection {
+    /// The name, which is part of the names of its notes.
+    pub name: ProjectionName,
+    /// The target.
+    pub target: Arc<dyn Target>,
+    /// The kind of the target and the version of the rows that it makes, such as `opensearch/1`. When it changes, the
+    /// projection is rebuilt.
+    pub structure: String,
+    /// What the projection has of the ledger.
+    pub selection: Selection,
+    /// How long one call of the target may take, at most [`Self::TIMEOUT_MAX`].
+    pub timeout: Duration,
+    /// How long a redaction or an erasure waits until the projection is cleaned.
+    pub clean_timeout: Duration,
+    /// What this process counts.
+    pub counts: Counts,
+}
+
+impl Projection {
+    /// The maximum of `timeout`: a claim must outlast a call.
+    pub const TIMEOUT_MAX: Duration = Duration::from_secs(50);
+
+    /// The settings as text, which changes whenever the rows of a session could.
+    pub(crate) fn fingerprint(&self) -> String {
+        format!("{} {}", self.structure, self.selection.fingerprint())
+    }
+
+    /// Waits for a call of the target, at most as long as the settings allow.
+    pub(crate) async fn within_timeout<T>(
+        &self,
+        call: impl Future<Output = Result<T, TargetError>>,
+    ) -> Result<T, TargetError> {
+        let answer = tokio::time::timeout(self.timeout, call).await;
+        answer.unwrap_or_else(|_| {
+            let detail = format!("no answer within {} ms", self.timeout.as_millis());
+            Err(TargetError::Unavailable(detail))
+        })
+    }
+}
+
+/// What a process counts for a projection since it started.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Rows that the target was given.
+    pub(crate) rows: AtomicU64,
+    /// Sessions that the target refused.
+    pub(crate) refused: AtomicU64,
+    /// Sessions that became dead letters.
+    pub(crate) dead_letters: AtomicU64,
+    /// Commits that were not examined at the newest check.
+    pub(crate) lag_commits: AtomicU64,
+    /// Why the projection is not up to date; `None` if it is, or catches up.
+    pub(crate) failure: Mutex<Option<String>>,
+}
+
+/// The values of [`Counts`] at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CountValues {
+    /// Rows that the target was given.
+    pub rows: u64,
+    /// Sessions that the target refused.
+    pub refused: u64,
+    /// Sessions that became dead letters.
+    pub dead_letters: u64,
+    /// Commits that were not examined at the newest check.
+    pub lag_commits: u64,
+    /// Why the projection is not up to date; `None` if it is, or catches up.
+    pub failure: Option<String>,
+}
+
+impl Counts {
+    /// The current values.
+    #[must_use]
+    pub fn values(&self) -> CountValues {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        CountValues {
+            rows: load(&self.rows),
+            refused: load(&self.refused),
+            dead_letters: load(&self.dead_letters),
+            lag_commits: load(&self.lag_commits),
+            failure: lock(&self.failure).clone(),
+        }
+    }
+
+    pub(crate) fn add(count: &AtomicU64, by: usize) {
+        count.fetch_add(by as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_failure(&self, failure: Option<String>) {
+        *lock(&self.failure) = failure;
+    }
+}

@@ -1,0 +1,280 @@
+//! Keeps a projection up to date: one process at a time reads the ledger's changes and writes them to the target.
+
+mod batch;
+mod claim;
+mod letters;
+mod rebuild;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use filrouge_engine::Engine;
+use filrouge_engine::backoff::Backoff;
+use filrouge_engine::notes::{Stored, new_holder};
+use filrouge_store::{Entropy, Ledger};
+use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::calls::{Calls, StepError};
+use crate::feed::Feed;
+use crate::projection::Projection;
+use crate::state::{State, Uncleaned, change_uncleaned, read_letters, read_uncleaned};
+
+/// The pause after a new commit, so that changes which follow each other closely are written together.
+const GATHER_PAUSE: Duration = Duration::from_millis(20);
+/// How often the notes are read during a wait, because another process may have changed them.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a step may read sessions before it writes them.
+const READ_TIME: Duration = Duration::from_secs(10);
+/// The longest wait after a failure: cleaning must not wait longer than this when the target is back.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How often the target's published generation is compared with the note while nothing else is done.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How often dead letters are tried again.
+const RETRY_LETTERS_EVERY: Duration = Duration::from_secs(600);
+/// How long a step in progress may take when the process stops.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
+/// What the projector does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It steps again at once.
+    Again,
+    /// It waits for a commit.
+    Commit,
+    /// It waits until this time.
+    At(Timestamp),
+}
+
+/// Keeps one projection up to date.
+pub struct Projector {
+    pub(crate) projection: Arc<Projection>,
+    engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
+    backoff: Backoff,
+    /// The name of this process in claims.
+    holder: String,
+    /// At most one for each generation that is kept up to date.
+    feeds: Vec<Feed>,
+    /// Whether the next step prefers the generation that is being built.
+    prefers_building: bool,
+    /// When the target is checked next.
+    check_at: Option<Timestamp>,
+    /// The code of the newest query of the store if it failed; `None` if it succeeded.
+    last_failure: Option<ErrorCode>,
+}
+
+impl Projector {
+    /// Prepares a projector of a projection of the engine's ledger.
+    ///
+    /// # Errors
+    /// Those of `entropy`.
+    pub fn new(
+        projection: Arc<Projection>,
+        engine: Arc<Engine>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, Failure> {
+        let holder = new_holder(entropy.as_ref())?;
+        Ok(Self {
+            projection,
+            engine,
+            clock,
+            backoff: Backoff::new(entropy),
+            holder,
+            feeds: Vec::new(),
+            prefers_building: false,
+            check_at: None,
+            last_failure: None,
+        })
+    }
+
+    pub(crate) fn ledger(&self) -> &dyn Ledger {
+        self.engine.ledger()
+    }
+
+    fn calls(&self, stored: &Stored<State>) -> Calls<'_> {
+        Calls {
+            engine: &self.engine,
+            projection: &self.projection,
+            clock: self.clock.as_ref(),
+            claimed_until: stored.value.claim.as_ref().map(|claim| claim.until),
+        }
+    }
+
+    /// Keeps the projection up to date until `stopping` becomes true, then releases its claim.
+    pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+        let mut commits = self.engine.index_feed.commits();
+        while !*stopping.borrow() {
+            commits.borrow_and_update();
+            let step = tokio::select! {
+                step = self.step() => step,
+                // The claim stays: a call of the target may still be in progress.
+                () = stop_deadline(&mut stopping) => return,
+            };
+            let next = self.next_action(step);
+            let waiting = async {
+                match next {
+                    Next::Again => {}
+                    Next::Commit => {
+                        tokio::select! {
+                            changed = commits.changed() => match changed {
+                                Ok(()) => sleep(GATHER_PAUSE).await,
+                                // A closed ledger has no more commits.
+                                Err(_) => std::future::pending::<()>().await,
+                            },
+                            () = sleep(CHECK_EVERY) => {}
+                        }
+                    }
+                    Next::At(time) => sleep(self.time_until(time).min(POLL_INTERVAL)).await,
+                }
+            };
+            tokio::select! {
+                () = waiting => {}
+                () = wait_until_stopping(&mut stopping) => {}
+            }
+        }
+        self.release().await;
+    }
+
+    /// Runs steps until the projection is up to date. Returns the reason if it cannot be brought up to date now.
+    ///
+    /// # Errors
+    /// The ledger's errors.
+    pub async fn catch_up(mut self) -> Result<Option<String>, Failure> {
+        let reason = loop {
+            match self.step().await? {
+                Next::Again => {}
+                Next::Commit => break None,
+                Next::At(time) => {
+                    if let Some(reason) = self.projection.counts.values().failure {
+                        break Some(reason);
+                    }
+                    sleep(self.time_until(time).min(POLL_INTERVAL)).await;
+                }
+            }
+        };
+        self.release().await;
+        Ok(reason)
+    }
+
+    fn time_until(&self, time: Timestamp) -> Duration {
+        let left = time.as_micros() - self.clock.now().as_micros();
+        Duration::from_micros(u64::try_from(left).unwrap_or(0))
+    }
+
+    /// Returns the next action after a step. After a failure of the ledger, logs it and returns a retry.
+    fn next_action(&mut self, step: Result<Next, Failure>) -> Next {
+        let projection = &self.projection.name;
+        match step {
+            Ok(next) => {
+                if self.last_failure.take().is_some() {
+                    tracing::info!(%projection, "the projection continues");
+                }
+                next
+            }
+            Err(failure) => {
+                if self.last_failure.replace(failure.code) != Some(failure.code) {
+                    tracing::error!(%projection, %failure, "the projection waits: the store cannot be queried");
+                }
+                Next::At(self.clock.now().after(POLL_INTERVAL))
+            }
+        }
+    }
+
+    /// Performs one step. Returns when to call it again.
+    ///
+    /// A step that is dropped leaves at most writes to the target that the next step of any process repeats.
+    pub(crate) async fn step(&mut self) -> Result<Next, Failure> {
+        let stored = self.load_state().await?;
+        let now = self.clock.now();
+        if let Some(retry_at) = stored.value.retry_at.filter(|retry_at| now < *retry_at) {
+            self.note_failure(&stored.value);
+            return Ok(Next::At(retry_at));
+        }
+        let claim = stored.value.live_claim(now);
+        if let Some(claim) = claim.filter(|claim| claim.holder != self.holder) {
+            let until = claim.until;
+            self.note_failure(&stored.value);
+            self.count_lag().await?;
+            return Ok(Next::At(until.min(now.after(POLL_INTERVAL))));
+        }
+        match self.try_step(stored).await {
+            Ok(next) => Ok(next),
+            Err(StepError::Ledger(failure)) => Err(failure),
+            Err(StepError::ClaimEnds) => Ok(Next::Again),
+            Err(StepError::Target(error, generation)) => {
+                self.record_failure(&error, generation).await
+            }
+        }
+    }
+
+    async fn try_step(&mut self, stored: Stored<State>) -> Result<Next, StepError> {
+        let state = &stored.value;
+        let has_generation = state.generations().next().is_some();
+        let is_changed = state.fingerprint != self.projection.fingerprint();
+        let now = self.clock.now();
+        if !has_generation || is_changed || self.check_at.is_none_or(|at| at <= now) {
+            return self.check_target(stored).await;
+        }
+        let uncleaned = read_uncleaned(self.ledger(), &self.projection.name).await?;
+        if let Some(first) = uncleaned.into_iter().next() {
+            let Some(stored) = self.claim(stored).await? else {
+                return Ok(Next::Again);
+            };
+            return self.clean(stored, first).await;
+        }
+        let letters = read_letters(self.ledger(), &self.projection.name).await?;
+        let mut due = letters.iter();
+        if let Some(letter) = due.find(|letter| letter.at.after(RETRY_LETTERS_EVERY) <= now) {
+            let Some(stored) = self.claim(stored).await? else {
+                return Ok(Next::Again);
+            };
+            self.refresh(&stored, &letter.key(), 0).await?;
+            self.record_success(stored).await?;
+            return Ok(Next::Again);
+        }
+        self.feed(stored, &letters).await
+    }
+
+    /// Cleans one session in the target.
+    async fn clean(
+        &mut self,
+        stored: Stored<State>,
+        uncleaned: Uncleaned,
+    ) -> Result<Next, StepError> {
+        let key = uncleaned.key();
+        self.refresh(&stored, &key, uncleaned.commit).await?;
+        // An entry that was written meanwhile differs, and stays.
+        change_uncleaned(self.ledger(), &self.projection.name, |entries| {
+            entries.retain(|entry| *entry != uncleaned);
+        })
+        .await?;
+        self.record_success(stored).await?;
+        Ok(Next::Again)
+    }
+
+    /// Counts the commits that the queried generation lacks.
+    async fn count_lag(&self) -> Result<(), Failure> {
+        let lag = crate::status::count_lag(&self.engine, &self.load_state().await?.value).await?;
+        self.set_lag(lag);
+        Ok(())
+    }
+
+    fn set_lag(&self, commits: u64) {
+        let lag = &self.projection.counts.lag_commits;
+        lag.store(commits, Ordering::Relaxed);
+    }
+}
+
+async fn wait_until_stopping(stopping: &mut watch::Receiver<bool>) {
+    // A dropped sender also means that the process stops.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+async fn stop_deadline(stopping: &mut watch::Receiver<bool>) {
+    wait_until_stopping(stopping).await;
+    sleep(STOP_GRACE).await;
+}

@@ -1,0 +1,125 @@
+//! The status of projections, and the command that rebuilds one.
+
+use filrouge_engine::Engine;
+use filrouge_engine::notes::{Stored, change_note, read_note};
+use filrouge_store::ledger::Position;
+use filrouge_types::{ErrorCode, Failure, Timestamp};
+use serde::Serialize;
+
+use crate::feed::COMMITS_PER_PAGE;
+use crate::position::StoredPosition;
+use crate::projection::ProjectionName;
+use crate::state::{DeadLetter, Filled, State, read_letters, read_uncleaned, state_note};
+
+/// The status of a projection in a store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProjectionStatus {
+    /// The projection's name.
+    pub name: String,
+    /// The generation that queries see; `null` before the first was filled.
+    pub generation: Option<u64>,
+    /// The generation that is being filled, if there is one.
+    pub building: Option<u64>,
+    /// The number of commits from the first one whose changes the queried generation lacks to the newest; 0 when it
+    /// lacks none. `null` if it is not kept up to date, because another one with the current settings is being filled.
+    pub lag_commits: Option<u64>,
+    /// The same for the generation that is being filled.
+    pub building_lag_commits: Option<u64>,
+    /// The process that writes to the target now.
+    pub holder: Option<String>,
+    /// The number of failures since the target last answered.
+    pub failures: u32,
+    /// The newest failure.
+    pub last_error: Option<String>,
+    /// When the target is called again.
+    pub retry_at: Option<Timestamp>,
+    /// Sessions that were redacted or erased and must still be cleaned in the target.
+    pub uncleaned: usize,
+    /// Sessions that the target refused or that cannot be read, oldest first. They are tried again every ten minutes,
+    /// and when they change.
+    pub dead_letters: Vec<DeadLetter>,
+}
+
+/// Returns the status of a projection at `now`.
+///
+/// # Errors
+/// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed.
+pub async fn projection_status(
+    engine: &Engine,
+    name: &ProjectionName,
+    now: Timestamp,
+) -> Result<ProjectionStatus, Failure> {
+    let ledger = engine.ledger();
+    let stored: Option<Stored<State>> = read_note(ledger, &state_note(name)).await?;
+    let state = stored.map(|stored| stored.value).unwrap_or_default();
+    Ok(ProjectionStatus {
+        name: name.to_string(),
+        generation: state.queried,
+        building: state.building.as_ref().map(|filled| filled.generation),
+        lag_commits: lag_of(engine, state.published.as_ref()).await?,
+        building_lag_commits: lag_of(engine, state.building.as_ref()).await?,
+        holder: state.live_claim(now).map(|claim| claim.holder.clone()),
+        failures: state.failures,
+        last_error: state.last_error.clone(),
+        retry_at: state.retry_at.filter(|at| now < *at),
+        uncleaned: read_uncleaned(ledger, name).await?.len(),
+        dead_letters: read_letters(ledger, name).await?,
+    })
+}
+
+/// The lag of the generation that is kept up to date, which queries see unless it is the first.
+pub(crate) async fn count_lag(engine: &Engine, state: &State) -> Result<u64, Failure> {
+    let lag = lag_of(engine, state.generations().next()).await?;
+    Ok(lag.unwrap_or_else(|| engine.index_feed.position().commit_count()))
+}
+
+/// The number of commits from the first one with changes after the position to the newest; 0 without such a commit.
+/// `None` for no generation, and for one that belongs to another store.
+async fn lag_of(engine: &Engine, filled: Option<&Filled>) -> Result<Option<u64>, Failure> {
+    let Some(filled) = filled else {
+        return Ok(None);
+    };
+    let mut after = Position::from(&filled.position);
+    loop {
+        let feed = &engine.index_feed;
+        let changed = feed.all_changed_after(after.clone(), COMMITS_PER_PAGE);
+        let Some(changed) = changed.await? else {
+            return Ok(None);
+        };
+        if changed.end == after {
+            return Ok(Some(0));
+        }
+        if !changed.sessions.is_empty() {
+            return Ok(Some(changed.newest.saturating_sub(after.commit_count())));
+        }
+        after = changed.end;
+    }
+}
+
+/// Makes the process that feeds the projection build a new generation from the ledger's beginning, and publish it when
+/// it is complete. A rebuild that is in progress begins anew.
+///
+/// # Errors
+/// `invalid` if the store knows no such projection, and those of the ledger.
+pub async fn begin_rebuild(
+    engine: &Engine,
+    name: &ProjectionName,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let newest = StoredPosition::from(&engine.index_feed.position());
+    change_note(
+        engine.ledger(),
+        &state_note(name),
+        |state: Option<State>| {
+            let Some(mut state) = state else {
+                let detail = format!("the store knows no projection {:?}", name.as_str());
+                return Err(Failure::new(ErrorCode::Invalid, detail).with_hint(
+                    "a projection begins when a process runs that has it in its configuration",
+                ));
+            };
+            state.begin_rebuild(None, now, newest.clone());
+            Ok(Some(state))
+        },
+    )
+    .await
+}

@@ -1,0 +1,101 @@
+//! Rebuilds: on request, after a change of settings, after a loss, and for another store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_types::Clock;
+
+use super::world::World;
+use crate::{ProjectionName, Selection, begin_rebuild};
+
+#[tokio::test]
+async fn queries_see_the_old_generation_until_the_new_one_is_complete() {
+    let world = World::new();
+    for n in 0..5 {
+        world.create_with_secret(&format!("s{n}")).await;
+    }
+    world.fill().await;
+    let old = world.status().await.generation;
+    let name = &world.projection.name;
+    let begun = begin_rebuild(&world.engine, name, world.clock.now());
+    begun.await.unwrap();
+    let mut projector = world.projector();
+    let mut changes = 0;
+    while world.status().await.generation == old {
+        // The old generation stays up to date meanwhile.
+        if world.status().await.building.is_some() && changes < 3 {
+            changes += 1;
+            world.answer("s1", &format!("x{changes}"), "more").await;
+        }
+        projector.step().await.unwrap();
+        if world.status().await.lag_commits == Some(0) {
+            world.check().await;
+        }
+    }
+    world.run_until_idle(&mut projector).await;
+    assert!(world.status().await.generation > old);
+    assert_eq!(world.target.generations().len(), 1);
+    world.check().await;
+
+    let unknown: ProjectionName = "unknown".parse().unwrap();
+    let refused = begin_rebuild(&world.engine, &unknown, world.clock.now()).await;
+    assert_eq!(
+        refused.unwrap_err().code,
+        filrouge_types::ErrorCode::Invalid
+    );
+}
+
+#[tokio::test]
+async fn other_settings_begin_a_rebuild_while_the_old_generation_is_queried() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    world.fill().await;
+    let old = world.status().await.generation;
+    let masked = world.with_selection(Selection {
+        mask_personal_data: true,
+        ..Selection::default()
+    });
+    let mut projector = masked.projector();
+    while masked.status().await.building.is_none() {
+        projector.step().await.unwrap();
+    }
+    let status = masked.status().await;
+    assert_eq!((status.generation, status.lag_commits), (old, None));
+    masked.run_until_idle(&mut projector).await;
+    assert!(masked.status().await.generation > old);
+    masked.check().await;
+}
+
+#[tokio::test]
+async fn a_target_that_lost_its_data_is_filled_again() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    let mut projector = world.projector();
+    world.run_until_idle(&mut projector).await;
+    world.target.lose_everything();
+    world.record_event("s", "e1").await;
+    for _ in 0..200 {
+        projector.step().await.unwrap();
+        world.clock.advance(1_000_000);
+    }
+    world.run_until_idle(&mut projector).await;
+    world.check().await;
+    // A loss is noticed without a change of the ledger, too.
+    world.target.lose_everything();
+    world.clock.advance(100 * 1_000_000);
+    world.run_until_idle(&mut projector).await;
+    world.check().await;
+}
+
+#[tokio::test]
+async fn the_rows_of_another_store_disappear_before_the_target_is_filled_again() {
+    let other = World::new();
+    other.create_with_secret("theirs").await;
+    other.fill().await;
+    let world = World::with_target(Arc::clone(&other.target), Duration::from_secs(30));
+    world.create_with_secret("ours").await;
+    world.fill().await;
+    world.check().await;
+    let text = world.target.everything();
+    assert!(!text.contains("theirs") && text.contains("ours"));
+}

@@ -1,0 +1,320 @@
+//! Compares a projection with the ledger, row by row.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use filrouge_engine::notes::{Stored, read_note};
+use filrouge_engine::{Engine, Extent};
+use filrouge_store::ledger::Position;
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::feed::COMMITS_PER_PAGE;
+use crate::projection::Projection;
+use crate::reading::{is_of_session, read_session};
+use crate::state::{State, state_note};
+use crate::status::count_lag;
+use crate::target::{Row, SessionKey, TargetError};
+
+/// The number of the target's sessions that are listed at once.
+const SESSIONS_PER_PAGE: usize = 500;
+/// How long a comparison waits until the projection has the newest changes.
+const CATCH_UP_TIME: Duration = Duration::from_secs(30);
+/// How many times a session that keeps changing is compared again.
+const ROUNDS: usize = 5;
+/// How often the projection's position is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+filrouge_types::words!(
+    /// How a row of a projection differs from the ledger.
+    pub enum DifferenceKind: "difference" {
+        /// The projection lacks it.
+        Missing => "missing",
+        /// The projection has it, and the ledger does not.
+        Extra => "extra",
+        /// Some columns differ.
+        Different => "different",
+        /// The session cannot be read from the ledger, so it is not compared.
+        Unreadable => "unreadable",
+    }
+);
+
+/// A row of a projection that differs from the ledger. Names no contents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The session's tenant.
+    pub tenant: TenantId,
+    /// The session's id.
+    pub session_id: SessionId,
+    /// How the row differs.
+    #[serde(serialize_with = "serialize_word")]
+    pub kind: DifferenceKind,
+    /// The table, index or collection; empty for a session that cannot be read.
+    pub table: &'static str,
+    /// The row's id.
+    pub id: String,
+    /// The columns that differ.
+    pub columns: Vec<String>,
+}
+
+fn serialize_word<S: serde::Serializer>(
+    kind: &DifferenceKind,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.as_str())
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Sessions of the ledger that were compared.
+    pub sessions: u64,
+    /// Rows that were compared.
+    pub rows: u64,
+    /// Rows that differ.
+    pub differences: u64,
+    /// The number of commits that the projection lacked at the end: differences may be changes that it lacks.
+    pub lag_commits: u64,
+}
+
+/// Why a projection cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The ledger failed, or no generation is kept up to date (`invalid`).
+    #[error(transparent)]
+    Ledger(#[from] Failure),
+    /// The target failed.
+    #[error("the target: {0}")]
+    Target(#[from] TargetError),
+}
+
+/// Compares the generation that queries see with the ledger, and calls `report` with each difference. Sessions that
+/// change meanwhile are compared again.
+///
+/// # Errors
+/// [`VerifyError`].
+pub async fn verify(
+    engine: &Engine,
+    projection: &Projection,
+    mut report: impl FnMut(&Difference),
+) -> Result<Verified, VerifyError> {
+    let state = load(engine, projection).await?;
+    let Some(generation) = state.published.as_ref().map(|filled| filled.generation) else {
+        let detail = "no generation of the projection is published with its current settings";
+        return Err(Failure::new(ErrorCode::Invalid, detail)
+            .with_hint("`filrouge project status` shows what is being filled")
+            .into());
+    };
+    let comparison = Comparison {
+        engine,
+        projection,
+        generation,
+    };
+    let mut lag = comparison.wait_until_current().await?;
+    let sessions = comparison.ledger_sessions().await?;
+    let mut verified = Verified::default();
+    let mut again = Vec::new();
+    for key in &sessions {
+        let compared = comparison.compare(key).await?;
+        verified.sessions += 1;
+        verified.rows += compared.rows;
+        if !compared.differences.is_empty() {
+            again.push((key.clone(), compared));
+        }
+    }
+    for key in comparison.target_sessions().await? {
+        if !sessions.contains(&key) {
+            let compared = comparison.compare(&key).await?;
+            again.push((key, compared));
+        }
+    }
+    for _ in 0..ROUNDS {
+        if again.is_empty() {
+            break;
+        }
+        lag = comparison.wait_until_current().await?;
+        let mut changed = Vec::new();
+        for (key, before) in std::mem::take(&mut again) {
+            let now = comparison.compare(&key).await?;
+            if now.version == before.version {
+                verified.differences += now.differences.len() as u64;
+                now.differences.iter().for_each(&mut report);
+            } else if !now.differences.is_empty() {
+                changed.push((key, now));
+            }
+        }
+        again = changed;
+    }
+    for (_, compared) in again {
+        verified.differences += compared.differences.len() as u64;
+        compared.differences.iter().for_each(&mut report);
+    }
+    verified.lag_commits = lag;
+    Ok(verified)
+}
+
+async fn load(engine: &Engine, projection: &Projection) -> Result<State, Failure> {
+    let note = state_note(&projection.name);
+    let stored: Option<Stored<State>> = read_note(engine.ledger(), &note).await?;
+    Ok(stored.map(|stored| stored.value).unwrap_or_default())
+}
+
+struct Comparison<'a> {
+    engine: &'a Engine,
+    projection: &'a Projection,
+    generation: u64,
+}
+
+/// A session that was compared.
+struct Compared {
+    /// The version of the session in the ledger; 0 for none.
+    version: u64,
+    rows: u64,
+    differences: Vec<Difference>,
+}
+
+impl Comparison<'_> {
+    /// Waits until the projection has all changes. Returns the number of commits that it lacks, 0 unless the time is up.
+    async fn wait_until_current(&self) -> Result<u64, VerifyError> {
+        let end = Instant::now() + CATCH_UP_TIME;
+        loop {
+            let state = load(self.engine, self.projection).await?;
+            let lag = count_lag(self.engine, &state).await?;
+            // Without a claim, no process is feeding the projection.
+            if lag == 0 || state.claim.is_none() || Instant::now() >= end {
+                return Ok(lag);
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// The sessions of the selected tenants.
+    async fn ledger_sessions(&self) -> Result<BTreeSet<SessionKey>, Failure> {
+        let (mut sessions, mut after) = (BTreeSet::new(), Position::default());
+        loop {
+            let feed = &self.engine.index_feed;
+            let changed = feed.changed_after(after.clone(), COMMITS_PER_PAGE).await?;
+            let Some(changed) = changed.filter(|changed| changed.end != after) else {
+                return Ok(sessions);
+            };
+            for session in changed.sessions {
+                let key = SessionKey {
+                    tenant: session.tenant,
+                    session: session.session,
+                };
+                if session.erased {
+                    sessions.remove(&key);
+                } else if self.projection.selection.has_tenant(&key.tenant) {
+                    sessions.insert(key);
+                }
+            }
+            after = changed.end;
+        }
+    }
+
+    async fn target_sessions(&self) -> Result<Vec<SessionKey>, TargetError> {
+        let mut sessions = Vec::new();
+        loop {
+            let target = &self.projection.target;
+            let listed = target.sessions(self.generation, sessions.last(), SESSIONS_PER_PAGE);
+            let page = self.projection.within_timeout(listed).await?;
+            if page.is_empty() {
+                return Ok(sessions);
+            }
+            sessions.extend(page);
+        }
+    }
+
+    async fn compare(&self, key: &SessionKey) -> Result<Compared, VerifyError> {
+        let selection = &self.projection.selection;
+        let read = match selection.has_tenant(&key.tenant) {
+            true => read_session(self.engine, selection, key, Extent::Entire).await,
+            false => Ok(None),
+        };
+        let (version, expected) = match read {
+            Ok(Some(update)) => (update.version, self.projection.target.rows(&update)),
+            Ok(None) => (0, Vec::new()),
+            Err(failure) if is_of_session(&failure) => {
+                let reason = vec![failure.code.to_string()];
+                return Ok(Compared {
+                    version: 0,
+                    rows: 0,
+                    differences: vec![difference(key, DifferenceKind::Unreadable, "", "", reason)],
+                });
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        let stored = self.projection.target.stored(self.generation, key);
+        let stored = self.projection.within_timeout(stored).await?;
+        Ok(Compared {
+            version,
+            rows: expected.len() as u64,
+            differences: differences(key, &expected, &stored),
+        })
+    }
+}
+
+fn difference(
+    key: &SessionKey,
+    kind: DifferenceKind,
+    table: &'static str,
+    id: &str,
+    columns: Vec<String>,
+) -> Difference {
+    Difference {
+        tenant: key.tenant.clone(),
+        session_id: key.session.clone(),
+        kind,
+        table,
+        id: id.to_owned(),
+        columns,
+    }
+}
+
+fn by_id(rows: &[Row]) -> BTreeMap<(&'static str, &str), &Row> {
+    let rows = rows.iter();
+    rows.map(|row| ((row.table, row.id.as_str()), row))
+        .collect()
+}
+
+/// The differences between the rows that a session should have and those that are stored, by table and id.
+fn differences(key: &SessionKey, expected: &[Row], stored: &[Row]) -> Vec<Difference> {
+    let (expected, stored) = (by_id(expected), by_id(stored));
+    let mut found = Vec::new();
+    for (&(table, id), row) in &expected {
+        match stored.get(&(table, id)) {
+            None => found.push(difference(
+                key,
+                DifferenceKind::Missing,
+                table,
+                id,
+                Vec::new(),
+            )),
+            Some(other) if other.content != row.content => {
+                let columns = row.content.keys().chain(other.content.keys());
+                let differs = |name: &&String| row.content.get(*name) != other.content.get(*name);
+                let columns: BTreeSet<String> = columns.filter(differs).cloned().collect();
+                let columns = columns.into_iter().collect();
+                found.push(difference(
+                    key,
+                    DifferenceKind::Different,
+                    table,
+                    id,
+                    columns,
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for &(table, id) in stored.keys().filter(|at| !expected.contains_key(*at)) {
+        found.push(difference(
+            key,
+            DifferenceKind::Extra,
+            table,
+            id,
+            Vec::new(),
+        ));
+    }
+    found
+}
