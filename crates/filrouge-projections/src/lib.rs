@@ -11,6 +11,7 @@ mod content;
 pub mod contract;
 mod feed;
 mod http;
+mod kinds;
 mod opensearch;
 pub mod parquet;
 mod personal;
@@ -32,6 +33,7 @@ mod tests;
 
 pub use cleaner::ProjectionCleaner;
 pub use http::{Credentials, Endpoint};
+pub use kinds::{KINDS, Kind, TargetSettings};
 pub use opensearch::{OpenSearch, OpenSearchSettings};
 pub use projection::{CountValues, Counts, Projection, ProjectionName, ProjectionNameError};
 pub use projector::Projector;

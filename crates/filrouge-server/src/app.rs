@@ -11,6 +11,7 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_http::HttpLayer;
 use filrouge_http::access::Authority;
 use filrouge_http::limits::{LargeResponsePermit, LimitSettings};
+use filrouge_projections::Projection;
 use filrouge_store::WorkSize;
 use filrouge_types::Failure;
 
@@ -31,6 +32,8 @@ pub struct App {
     pub(crate) mcp: Arc<McpState>,
     /// The indexes and the embedder of searches.
     pub(crate) search: SearchSettings,
+    /// The projections that this server feeds.
+    pub(crate) projections: Arc<[Arc<Projection>]>,
 }
 
 impl Deref for App {
@@ -72,8 +75,16 @@ impl App {
             recordings: Arc::new(Recordings::new(http.metrics())),
             mcp: Arc::new(McpState::new(mcp)),
             search,
+            projections: Arc::default(),
             http,
         }
+    }
+
+    /// Makes the server feed these projections.
+    #[must_use]
+    pub fn with_projections(mut self, projections: Vec<Arc<Projection>>) -> Self {
+        self.projections = projections.into();
+        self
     }
 
     /// A permit for a response that takes much work; see

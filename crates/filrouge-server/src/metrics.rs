@@ -1,13 +1,14 @@
 //! The metrics for `/metrics` that are read from the running server at each scrape: those of the store, the hot store,
-//! live calls, the spool and the search index.
+//! live calls, the spool, the search index and the projections.
 
 use std::sync::atomic::Ordering;
 
 use filrouge_engine::scopes::TieredLedger;
 use filrouge_engine::spool::SpooledLedger;
+use filrouge_projections::CountValues;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use crate::app::App;
@@ -46,6 +47,7 @@ pub(crate) async fn collect(app: &App) -> Registry {
     add_calls(app, &mut registry);
     add_spool(app, &mut registry);
     add_search(app, &mut registry);
+    add_projections(app, &mut registry);
     registry
 }
 
@@ -194,4 +196,43 @@ fn add_search(app: &App, registry: &mut Registry) {
         ConstCounter "search_index_damaged" "Damages of the search index: sessions with other documents than it was given, or the index itself" = counts.damaged;
         ConstCounter "search_index_errors" "Steps of the search index that failed" = counts.failed;
     }
+}
+
+/// Adds the metrics of projections. Their names come from the configuration, so their number is limited.
+fn add_projections(app: &App, registry: &mut Registry) {
+    if app.projections.is_empty() {
+        return;
+    }
+    let values = app.projections.iter();
+    let values = values.map(|p| (p.name.to_string(), p.counts.values()));
+    let values: Vec<(String, CountValues)> = values.collect();
+    let mut add = |name, help, count: fn(&CountValues) -> u64| {
+        let counts = values.iter().map(|(of, v)| ([of.clone()], count(v)));
+        register_labeled(registry, (name, help), ["projection"], counts);
+    };
+    add(
+        "projection_rows",
+        "Rows that were written to targets of projections",
+        |values| values.rows,
+    );
+    add(
+        "projection_refused",
+        "Sessions that targets of projections refused, counted at each attempt",
+        |values| values.refused,
+    );
+    add(
+        "projection_dead_letters",
+        "Sessions that became dead letters of projections",
+        |values| values.dead_letters,
+    );
+    let lag = Family::<Vec<(&'static str, String)>, Gauge>::default();
+    for (name, values) in &values {
+        let gauge = lag.get_or_create_owned(&vec![("projection", name.clone())]);
+        gauge.set(i64::try_from(values.lag_commits).unwrap_or(i64::MAX));
+    }
+    registry.register(
+        "projection_lag_commits",
+        "Commits that projections do not include yet",
+        lag,
+    );
 }

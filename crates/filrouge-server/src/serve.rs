@@ -1,10 +1,15 @@
 //! Serves requests, and stops in order: requests, deliveries and recordings in progress may finish.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_http::{HttpLayer, mount};
+use filrouge_projections::Projector;
+use filrouge_store::OsEntropy;
+use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::routes;
@@ -18,7 +23,7 @@ const SWEEP_EVERY: u32 = 6;
 /// store that does not answer.
 const RECORDINGS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Serves requests and delivers webhooks until `stop` completes; then finishes work in progress, and closes the ledger.
+/// Serves requests, delivers webhooks and feeds projections until `stop` completes; then finishes work in progress, and closes the ledger.
 ///
 /// # Errors
 /// When the listener fails.
@@ -41,9 +46,11 @@ pub async fn serve(
     let router = mount(&app, wires, "/openapi.json shows all routes");
     let ledger = app.engine().shared_ledger();
     let mut deliveries = webhooks.start(&ledger, app.metrics(), &app.stopping());
+    let mut projectors = start_projectors(&app);
     filrouge_http::serve(listener, router, HttpLayer::clone(&app)).await;
     app.stop();
     while deliveries.join_next().await.is_some() {}
+    while projectors.join_next().await.is_some() {}
     let recordings_ended = app.recordings.wait_until_ended();
     if tokio::time::timeout(RECORDINGS_TIMEOUT, recordings_ended)
         .await
@@ -56,6 +63,23 @@ pub async fn serve(
     }
     app.upkeep.close().await;
     Ok(())
+}
+
+/// Starts one task per projection, which feeds it until the server stops.
+fn start_projectors(app: &App) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for projection in app.projections.iter() {
+        let (engine, clock) = (app.engine().clone(), Arc::new(SystemClock));
+        match Projector::new(projection.clone(), engine, clock, Arc::new(OsEntropy)) {
+            Ok(projector) => {
+                tasks.spawn(projector.run(app.stopping()));
+            }
+            Err(failure) => {
+                tracing::error!(projection = %projection.name, %failure, "the projection is not fed");
+            }
+        }
+    }
+    tasks
 }
 
 async fn sweep(app: App) {

@@ -11,6 +11,7 @@ mod contents;
 mod index;
 mod models;
 mod operation;
+mod project;
 mod sessions;
 mod sources;
 mod stats;
@@ -26,6 +27,7 @@ pub(crate) use operation::{
     Anchor, ConfigCommand, Doctor, DoctorSession, DoctorSpool, DoctorWebhooks, Keyring, Keys,
     Migrate, MigrateCommand, NewKey,
 };
+pub(crate) use project::{Project, RunProjections};
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
 pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources, program_names};
 pub(crate) use stats::{KpiFormat, Stats};
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Run and resume teams of people and agents
     #[command(subcommand)]
     Team(Team),
+    /// Feed, rebuild and compare projections: copies of the ledger in other stores
+    #[command(subcommand)]
+    Project(Project),
     /// Verify that stored data is unchanged
     Verify {
         /// Verify only this session

@@ -8,7 +8,7 @@ use filrouge_sources::programs;
 
 use crate::cli::{
     Cli, Command, ConfigCommand, Doctor, Export, ExportFormat, Import, IndexCommand, Mcp, Models,
-    Sessions, Stats, Team, TeamSnapshots,
+    Project, Sessions, Stats, Team, TeamSnapshots,
 };
 use crate::config::Config;
 use crate::exit::Usage;
@@ -42,6 +42,10 @@ mod models_check;
 mod models_install;
 mod models_list;
 mod named_session;
+mod project_rebuild;
+mod project_run;
+mod project_status;
+mod project_verify;
 mod redact;
 mod redact_leftovers;
 mod search;
@@ -126,6 +130,12 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Redact(args) => redact::run(&config, &args).await?,
         Command::Erase(args) => erase::run(&config, &args).await?,
         Command::Team(command) => return team(&config, command).await,
+        Command::Project(command) => match command {
+            Project::Run(args) => return project_run::run(&config, &args).await,
+            Project::Rebuild { name } => project_rebuild::run(&config, &name).await?,
+            Project::Verify { name } => return project_verify::run(&config, &name).await,
+            Project::Status => return project_status::run(&config).await,
+        },
         Command::Doctor { command, sessions } => {
             return match command {
                 None => doctor::run(&config, sessions).await,

@@ -26,6 +26,7 @@ mod hot;
 mod layers;
 mod limits;
 mod mcp;
+mod projections;
 mod search;
 mod secret;
 pub(crate) mod sources;
@@ -38,6 +39,7 @@ pub(crate) use access::AccessConfig;
 pub(crate) use hot::{HotConfig, HotUrl};
 use layers::{Layers, xdg_folder};
 pub(crate) use layers::{SettingRow, base_folder, env_path, home_folder};
+pub(crate) use projections::ProjectionConfig;
 pub(crate) use search::SearchConfig;
 pub(crate) use sources::SourceName;
 pub(crate) use store::{HiddenUrl, StoreUrl};
@@ -80,7 +82,8 @@ pub(crate) struct Config {
     pub(crate) search: SearchConfig,
     pub(crate) team: TeamConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
-    /// All settings except webhooks, as `config show` lists them.
+    pub(crate) projections: Vec<ProjectionConfig>,
+    /// All settings except webhooks and projections, as `config show` lists them.
     pub(crate) rows: Vec<SettingRow>,
     pub(crate) json: bool,
     pub(crate) unverified: bool,
@@ -181,6 +184,7 @@ impl Config {
             search: SearchConfig::read(&mut layers)?,
             team: TeamConfig::read(&mut layers)?,
             webhooks: webhooks::read(&mut layers, &tenant)?,
+            projections: projections::read(&mut layers)?,
             settings: Settings {
                 record: RecordPolicies {
                     tenants: hot::read_tenants(&mut layers)?,

@@ -10,6 +10,7 @@ mod moment;
 mod open;
 mod output;
 mod pdf;
+mod projections;
 mod stop;
 mod team;
 #[cfg(feature = "otel")]

@@ -26,6 +26,11 @@ pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
         hot.unavailable.or(refuses)
     });
     let search = app.search.feed.as_ref().and_then(|feed| feed.failure());
+    let failing = app.projections.iter().filter_map(|projection| {
+        let failure = projection.counts.values().failure?;
+        Some(format!("{}: {failure}", projection.name))
+    });
+    let failing: Vec<String> = failing.collect();
     let ready = Ready {
         read_only: health.read_only,
         integrity: health.integrity,
@@ -34,6 +39,7 @@ pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
         keys: app.authority().kept_keys(),
         hot,
         search: search.map(|failure| failure.detail),
+        projections: (!failing.is_empty()).then(|| failing.join("; ")),
         spool: app.spool().map(|spool| spool.view().into()),
         ..Ready::default()
     };
@@ -82,6 +88,8 @@ pub(crate) struct Ready {
     store: Option<String>,
     /// Why the search index is not up to date: until then searches scan everything.
     search: Option<String>,
+    /// Why projections are not up to date, each with its name.
+    projections: Option<String>,
     /// Writes that wait for the store; absent without a spool.
     spool: Option<SpoolStanding>,
 }
@@ -98,6 +106,7 @@ impl Ready {
             &self.hot,
             &self.store,
             &self.search,
+            &self.projections,
         ];
         let has_waiting_writes = |s: &SpoolStanding| s.entries > 0 || s.dead_letters > 0 || s.down;
         reasons.into_iter().any(Option::is_some)

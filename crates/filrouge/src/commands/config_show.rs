@@ -30,7 +30,15 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         webhooks.push(document);
         lines.push((format!("webhooks.{}", webhook.feed.name), line));
     }
-    let output = json!({ "file": config.file, "settings": settings, "webhooks": webhooks });
+    let mut projections = Vec::new();
+    for projection in &config.projections {
+        let (document, line) = projection.describe();
+        projections.push(document);
+        lines.push((format!("projections.{}", projection.name), line));
+    }
+    let output = json!({
+        "file": config.file, "settings": settings, "webhooks": webhooks, "projections": projections,
+    });
     show(config.json, &output, |out| {
         let longest = lines.iter().map(|(name, _)| name.chars().count()).max();
         let longest = longest.unwrap_or(0);

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, Index, open, operator, refuse_unverified};
 use crate::output::{ask_confirmation, first_line, json_for_stdout, print_stderr, printable, show};
+use crate::projections::install;
 use crate::team::{remove_snapshot_files, snapshot_file_error};
 
 /// The notice for an erasure of several sessions while some sessions may be only in the hot store.
@@ -45,6 +46,10 @@ pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
     };
     refuse_unverified(config)?;
     let opened = open(config, IfMissing::Fail, Index::IfExists).await?;
+    if let Err(error) = install(config, &opened.engine) {
+        opened.close().await;
+        return Err(error.into());
+    }
     let caller = operator(config);
     if !args.consent.yes {
         let is_confirmed = confirm(config, args, (&opened.engine, &caller), &target).await;

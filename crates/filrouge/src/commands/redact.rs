@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::exit::{Usage, parse};
 use crate::open::{IfMissing, Index, OpenStore, open, operator, refuse_unverified};
 use crate::output::{ask_confirmation, printable, show};
+use crate::projections::install;
 use crate::team::{rewrite_snapshot_files, snapshot_file_error};
 
 /// The maximum number of items that are shown before a redaction.
@@ -44,6 +45,7 @@ async fn redact(
     opened: &OpenStore,
     (session, target): (SessionId, RedactionTarget),
 ) -> anyhow::Result<()> {
+    install(config, &opened.engine)?;
     let (engine, caller) = (&*opened.engine, &operator(config));
     let erasure = &engine.erasure;
     let items = erasure.items_to_redact(caller, &session, &target).await?;

@@ -23,6 +23,7 @@ use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{OpenStore, open_to_serve, remembers_keys, store_exists};
 use crate::output::print;
+use crate::projections::install;
 use crate::stop::StopSignals;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
@@ -85,6 +86,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
         .map(Indexer::start)
         .transpose()?;
     let feed = search_settings.feed.clone();
+    let projections = install(config, &engine)?;
     let app = App::new(
         engine,
         authority,
@@ -92,7 +94,8 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
         limits,
         mcp_settings,
         search_settings,
-    );
+    )
+    .with_projections(projections);
     let feed_task = feed.map(|feed| {
         let stopping = app.stopping();
         tokio::spawn(async move { feed.run(stopping).await })

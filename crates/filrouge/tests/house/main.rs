@@ -44,6 +44,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "http",
             "mcp",
             "openai",
+            "projections",
             "search",
             "sources",
             "store",

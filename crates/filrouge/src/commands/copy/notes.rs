@@ -7,13 +7,19 @@ use serde_json::{Value, json};
 
 /// The prefix of the names of the notes of webhooks.
 const WEBHOOK: &str = "webhook/";
+/// The prefix of the names of the notes of projections.
+const PROJECTION: &str = "projection/";
 /// The suffix of the name of a note with the dead letters of a webhook.
 const DEAD_LETTERS: &str = "/dead";
 
 /// The value that a note has in the copy; `None` leaves the note out. A webhook continues at `end`, the end of the
 /// copy's feed: this feed begins with a change for each session, and the receiver knows the sessions. Dead letters name
-/// changes by their positions in the feed of the source, so they are left out.
+/// changes by their positions in the feed of the source, so they are left out. So are the notes of projections: the
+/// versions of their rows are commits of the source, so a projection is filled anew.
 pub(super) fn value_in_copy(name: &str, value: Vec<u8>, end: &Position) -> Option<Vec<u8>> {
+    if name.starts_with(PROJECTION) {
+        return None;
+    }
     let Some(webhook) = name.strip_prefix(WEBHOOK) else {
         return Some(value);
     };
@@ -64,9 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn dead_letters_are_left_out_and_all_other_notes_unchanged() {
+    fn dead_letters_and_projections_are_left_out_and_all_other_notes_unchanged() {
         let dead_letters = value_in_copy("webhook/crm/dead", b"{}".to_vec(), &end());
         assert_eq!(dead_letters, None);
+        assert_eq!(value_in_copy("projection/p", b"{}".to_vec(), &end()), None);
         for name in ["api_keys", "hot/0123", "webhook/crm", "webhooks"] {
             let value = b"[1]".to_vec();
             assert_eq!(value_in_copy(name, value.clone(), &end()), Some(value));
