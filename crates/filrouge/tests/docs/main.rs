@@ -27,6 +27,7 @@ const REFERENCES: &[&str] = &[
     "docs/glossary.md",
     "docs/history-contract.md",
     "docs/postgresql.md",
+    "docs/projections.md",
     "docs/projections-tables.md",
     "docs/projections-opensearch.md",
     "docs/projections-weaviate.md",

@@ -22,6 +22,11 @@ url = "http://127.0.0.1:9/"
 secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 max_attempts = 1
 from = "beginning"
+
+[[projections]]
+name = "nobody"
+kind = "opensearch"
+url = "http://127.0.0.1:9/"
 "#;
 
 /// Commands that make every metric appear.
