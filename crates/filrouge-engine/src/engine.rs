@@ -7,6 +7,7 @@ use filrouge_store::text_index::TextIndex;
 use filrouge_store::{Entropy, Ledger};
 use filrouge_types::Clock;
 
+use crate::cleaning::Cleaner;
 use crate::core::Core;
 use crate::settings::Settings;
 use crate::upkeep::Indexing;
@@ -98,6 +99,12 @@ impl Engine {
         // The index is set at most once, when the engine is built.
         let _ = self.core.index.set(Indexing::new(index));
         self
+    }
+
+    /// Makes redactions and erasures also clean the copies of sessions, before they return. The cleaner is set at most
+    /// once; a later one is ignored.
+    pub fn set_cleaner(&self, cleaner: Arc<dyn Cleaner>) {
+        let _ = self.core.cleaner.set(cleaner);
     }
 
     /// The ledger, for the wiring of a process and for feeds, which read all tenants. Wires call services instead.

@@ -9,7 +9,7 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, Item, SessionId, Timestamp,
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
-use crate::cleaning::ERASED;
+use crate::cleaning::{ERASED, PENDING, StoreReceipt};
 use crate::conversation::CONTENTS_MAX;
 use crate::engine::Erasure;
 use crate::requests::RedactTurn;
@@ -32,25 +32,6 @@ pub struct ErasureReceipt {
     pub turns: u64,
     /// The result in each store.
     pub stores: Vec<StoreReceipt>,
-}
-
-/// One store's part of a receipt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct StoreReceipt {
-    /// The store.
-    #[schema(value_type = String, example = "ledger")]
-    pub store: &'static str,
-    /// The projection's name, if the store is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String)]
-    pub name: Option<Box<str>>,
-    /// The result for the session in this store.
-    #[schema(value_type = String, example = "erased")]
-    pub status: &'static str,
-    /// Where bytes of the contents may remain, and until when; absent if nowhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String)]
-    pub remains: Option<&'static str>,
 }
 
 impl Erasure {
@@ -243,5 +224,18 @@ impl Erasure {
                 count += 1;
             }
         }
+    }
+
+    /// Cleans the copies of a session outside the ledger. Returns their receipts.
+    async fn clean_copies(&self, scope: &Scope, session: &SessionId) -> Vec<StoreReceipt> {
+        let Some(cleaner) = self.cleaner.get() else {
+            return Vec::new();
+        };
+        let receipts = cleaner.clean(&scope.tenant, session).await;
+        for receipt in receipts.iter().filter(|receipt| receipt.status == PENDING) {
+            let projection = receipt.name.as_deref().unwrap_or_default();
+            tracing::warn!(session_id = %session, projection, "[PROJECTIONS][CLEAN] pending");
+        }
+        receipts
     }
 }

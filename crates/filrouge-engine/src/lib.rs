@@ -55,12 +55,13 @@ pub use calls::{
     Resumed, SaveCheckpoint, Webhook, WebhookAdmission,
 };
 pub use changed_sessions::{ChangedSession, ChangedSessions, Extent, SessionAtCommit, SessionPart};
+pub use cleaning::StoreReceipt;
 pub use counters::{Count, Counters, Tally};
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
     Stats, Streams, Turns, Upkeep,
 };
-pub use erasure::{ErasureReceipt, StoreReceipt};
+pub use erasure::ErasureReceipt;
 pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use metadata::{MetadataPolicy, is_address};
 pub use requests::{

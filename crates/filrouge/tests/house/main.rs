@@ -185,12 +185,13 @@ fn sources_use_only_the_module_for_foreign_databases() {
 /// crates.
 #[test]
 fn wires_call_services_and_not_the_ledger() {
-    // Webhooks read a feed of all tenants, and keep their position in a note of the store; `serve.rs` starts them. The
-    // feed of the search index reads commits, position and store id from the ledger.
+    // Webhooks and projections read a feed of all tenants, and keep their position in a note of the store; `serve.rs`
+    // starts webhooks. The feed of the search index reads commits, position and store id from the ledger.
     const EXCEPTIONS: &[&str] = &[
         "filrouge-server/src/webhooks",
         "filrouge-server/src/serve.rs",
         "filrouge-search/src",
+        "filrouge-projections/src",
     ];
     const LEDGER_ACCESS: &[&str] = &[
         ".ledger()",
