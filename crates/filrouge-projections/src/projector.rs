@@ -21,6 +21,7 @@ use crate::calls::{Calls, StepError};
 use crate::feed::Feed;
 use crate::projection::Projection;
 use crate::state::{State, Uncleaned, change_uncleaned, read_letters, read_uncleaned};
+use crate::status::count_lag;
 
 /// The pause after a new commit, so that changes which follow each other closely are written together.
 const GATHER_PAUSE: Duration = Duration::from_millis(20);
@@ -192,13 +193,14 @@ impl Projector {
         let now = self.clock.now();
         if let Some(retry_at) = stored.value.retry_at.filter(|retry_at| now < *retry_at) {
             self.note_failure(&stored.value);
+            self.count_lag(&stored.value).await?;
             return Ok(Next::At(retry_at));
         }
         let claim = stored.value.live_claim(now);
         if let Some(claim) = claim.filter(|claim| claim.holder != self.holder) {
             let until = claim.until;
             self.note_failure(&stored.value);
-            self.count_lag().await?;
+            self.count_lag(&stored.value).await?;
             return Ok(Next::At(until.min(now.after(POLL_INTERVAL))));
         }
         match self.try_step(stored).await {
@@ -256,16 +258,12 @@ impl Projector {
         Ok(Next::Again)
     }
 
-    /// Counts the commits that the queried generation lacks.
-    async fn count_lag(&self) -> Result<(), Failure> {
-        let lag = crate::status::count_lag(&self.engine, &self.load_state().await?.value).await?;
-        self.set_lag(lag);
+    /// Counts the commits that the generation lacks, while this process does not feed it.
+    async fn count_lag(&self, state: &State) -> Result<(), Failure> {
+        let lag = count_lag(&self.engine, state).await?;
+        let counts = &self.projection.counts;
+        counts.lag_commits.store(lag, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn set_lag(&self, commits: u64) {
-        let lag = &self.projection.counts.lag_commits;
-        lag.store(commits, Ordering::Relaxed);
     }
 }
 
