@@ -209,7 +209,7 @@ impl Config {
         })
     }
 
-    /// The settings of access and webhooks that a server uses.
+    /// The settings of access and webhooks that a server uses. Checks those of projections too.
     ///
     /// # Errors
     /// When `serve` refuses to start with these settings.
@@ -218,6 +218,9 @@ impl Config {
         let enabled = self.webhooks.iter().filter(|webhook| webhook.enabled);
         let webhooks = enabled.map(WebhookConfig::settings);
         let webhooks = Webhooks::new(webhooks.collect::<Result<_, _>>()?)?;
+        for projection in self.projections.iter().filter(|p| p.enabled) {
+            projection.open()?;
+        }
         Ok((access, webhooks))
     }
 

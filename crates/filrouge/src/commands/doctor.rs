@@ -19,6 +19,7 @@ use super::doctor_hot::HotReport;
 use super::doctor_search;
 use super::doctor_spool;
 use super::doctor_webhooks::{WebhookReport, webhook_reports};
+use super::project_status;
 use crate::config::{Config, StoreUrl};
 use crate::exit::{code, detail_and_hint};
 use crate::open::{IfMissing, Index, OpenStore, open};
@@ -182,6 +183,16 @@ async fn check_store(
         checks.push(failed("webhooks", &e));
         Vec::new()
     });
+    match project_status::statuses(config, &opened.engine).await {
+        Ok(statuses) => checks.extend(statuses.iter().map(|status| {
+            let hint = "`filrouge project status` shows more".to_owned();
+            let is_well = project_status::is_well(status);
+            let detail = project_status::detail(status);
+            let name = format!("projection {}", status.name);
+            check(name, is_well, detail, (!is_well).then_some(hint))
+        })),
+        Err(e) => checks.push(failed("projections", &e)),
+    }
     opened.close().await;
     checks.extend(webhooks.iter().map(|webhook| {
         check(

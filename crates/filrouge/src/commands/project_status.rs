@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_engine::Engine;
 use filrouge_projections::{ProjectionStatus, projection_status};
 use filrouge_types::{Clock, SystemClock};
 use serde_json::json;
@@ -12,19 +13,27 @@ use crate::exit::code;
 use crate::open::{IfMissing, with};
 use crate::output::{printable, show};
 
+/// The status of each enabled projection.
+pub(super) async fn statuses(
+    config: &Config,
+    engine: &Engine,
+) -> anyhow::Result<Vec<ProjectionStatus>> {
+    let mut statuses = Vec::new();
+    for projection in config.projections.iter().filter(|p| p.enabled) {
+        let status = projection_status(engine, &projection.name, SystemClock.now());
+        statuses.push(status.await?);
+    }
+    Ok(statuses)
+}
+
 pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let statuses = with(config, IfMissing::Fail, async |opened, _| {
-        let mut statuses = Vec::with_capacity(config.projections.len());
-        for projection in &config.projections {
-            let (name, now) = (&projection.name, SystemClock.now());
-            statuses.push(projection_status(&opened.engine, name, now).await?);
-        }
-        Ok(statuses)
+        statuses(config, &opened.engine).await
     });
     let statuses = statuses.await?;
     show(config.json, &json!({ "projections": statuses }), |out| {
         if statuses.is_empty() {
-            writeln!(out, "no projections are configured")?;
+            writeln!(out, "no projections are enabled")?;
         }
         for status in &statuses {
             writeln!(out, "{}: {}", status.name, printable(&detail(status)))?;
@@ -41,12 +50,13 @@ pub(super) async fn run(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(code(statuses.iter().all(is_well)))
 }
 
-fn is_well(status: &ProjectionStatus) -> bool {
+/// Whether no operator is needed.
+pub(super) fn is_well(status: &ProjectionStatus) -> bool {
     status.failures == 0 && status.uncleaned == 0 && status.dead_letters.is_empty()
 }
 
 /// The status on one line.
-fn detail(status: &ProjectionStatus) -> String {
+pub(super) fn detail(status: &ProjectionStatus) -> String {
     let mut parts = Vec::new();
     parts.push(match (status.generation, status.lag_commits) {
         (None, _) => "nothing is published".to_owned(),

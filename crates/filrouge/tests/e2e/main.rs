@@ -95,6 +95,7 @@ mod postgres_histories;
 mod postgres_messages;
 mod postgres_pooled;
 mod postgres_servers;
+mod projections;
 mod receiver;
 mod redact;
 mod redis;
