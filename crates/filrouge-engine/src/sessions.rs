@@ -219,7 +219,8 @@ impl Sessions {
         self.ledger.sessions(scope, filter, cursor, limit).await
     }
 
-    /// As [`Self::list`], but leaves out damaged sessions, and returns what was found.
+    /// As [`Self::list`], with the sessions' agents; but leaves out damaged sessions and agents, and returns what was
+    /// found.
     ///
     /// # Errors
     /// As [`Self::list`], if more than these sessions could be missing.

@@ -1,6 +1,6 @@
 //! Reads the store's rows: the implementation of [`View`], with one file for each table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
@@ -216,8 +216,7 @@ impl View for Rows<'_> {
             -> Vec<TurnRow> => turn::page;
         idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)> => turn::idle;
         records(pk: SessionPk, seq: u64, limit: usize) -> Vec<RecordRow> => record::page;
-        agents(pk: SessionPk) -> BTreeSet<Box<str>> => session::agents;
-        agents_of(pks: &[SessionPk]) -> AgentsOf => session::agents_of;
+        agents(pks: &[SessionPk]) -> AgentsOf => session::agents;
         log(lane: Lane, after: u64, limit: usize) -> Vec<LogRow> => log::page;
         logs(after: &[(Lane, u64)], limit: usize) -> Vec<Vec<LogRow>> => log::pages;
         newest_log(lane: Lane) -> Option<LogRow> => log::newest;

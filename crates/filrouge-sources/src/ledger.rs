@@ -68,7 +68,8 @@ impl LedgerSource {
         self
     }
 
-    /// Lists the newest sessions, at most [`LIST_MAX`]. Damaged sessions are left out and reported.
+    /// Lists the newest sessions, at most [`LIST_MAX`]. Damaged sessions, and changed names of agents, are left out and
+    /// reported.
     async fn newest_sessions(&self) -> Result<Listing, Failure> {
         let (mut listing, mut cursor) = (Listing::default(), None);
         loop {
@@ -104,7 +105,10 @@ impl LedgerSource {
     /// # Errors
     /// `integrity_error` if sessions that the caller may not know could be missing too; the ledger's errors.
     pub fn damaged(&self) -> Result<Vec<Skipped>, Failure> {
-        let (_, findings) = self.runtime.block_on(self.page(None, 1))?;
+        let ((page, _), mut findings) = self.runtime.block_on(self.page(None, 1))?;
+        // A listed session lacks only the name of an agent, which no search reads.
+        let is_listed = |id: &str| page.iter().any(|s| s.session_id.as_str() == id);
+        findings.retain(|finding| !finding.session_id.as_deref().is_some_and(is_listed));
         Ok(reports(findings).collect())
     }
 

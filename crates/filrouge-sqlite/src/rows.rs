@@ -1,7 +1,6 @@
 //! [`Rows`]: reads and writes the rows of a store through a SQLite connection.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -387,14 +386,8 @@ impl View for Rows<'_> {
         self.query_number(sql, [sql_int(pk)])
     }
 
-    fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
-        let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1";
-        let agents = self.query_all(sql, [sql_int(pk)], |row| row.get(0))?;
-        Ok(agents.into_iter().collect())
-    }
-
-    fn agents_of(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
-        session::agents_of(self, pks)
+    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+        session::agents(self, pks)
     }
 
     fn log(&self, _: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {

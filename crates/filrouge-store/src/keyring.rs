@@ -89,6 +89,8 @@ pub enum Domain {
     Draft,
     /// A checkpoint.
     Checkpoint,
+    /// An agent of a session.
+    Agent,
     /// A write in the spool.
     Spool,
     /// The stored hash of an anonymous session's secret or of an erased session's owner.
@@ -104,8 +106,8 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Whether the MACs are valid in one store only: those of the rows whose state the commit log authenticates, and of
-    /// the log itself. Records are valid in every store, so that a copy keeps them.
+    /// Whether the MACs are valid in one store only: those of the commit log, of notes, and of the rows whose MACs
+    /// cover the number of their session. Records are valid in every store, so that a copy keeps them.
     const fn is_bound_to_store(self) -> bool {
         matches!(
             self,
@@ -116,6 +118,7 @@ impl Domain {
                 | Self::Note
                 | Self::Draft
                 | Self::Checkpoint
+                | Self::Agent
         )
     }
 
@@ -132,6 +135,7 @@ impl Domain {
             Self::Note => b"filrouge note 1\0",
             Self::Draft => b"filrouge draft 1\0",
             Self::Checkpoint => b"filrouge checkpoint 1\0",
+            Self::Agent => b"filrouge agent 1\0",
             Self::Spool => b"filrouge spool 1\0",
             Self::Owner => b"filrouge owner 1\0",
             Self::Store => b"filrouge store 1\0",
@@ -214,7 +218,7 @@ impl Keyring {
     }
 
     /// These keys, for the rows of the store with this id and this number of lanes. A head, turn, event, note, draft,
-    /// checkpoint or commit that one store has signed is invalid in every other store.
+    /// checkpoint, agent or commit that one store has signed is invalid in every other store.
     pub fn for_store(&self, store_id: &str, lanes: Lanes) -> Self {
         let store = [&lanes.count().to_be_bytes(), store_id.as_bytes()].concat();
         Self::of_store((self.root, self.active), self.secrets.clone(), &store)

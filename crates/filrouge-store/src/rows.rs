@@ -1,6 +1,6 @@
 //! The rows of a ledger, and the two traits that a backend implements over them (docs/format.md).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_types::{
@@ -11,6 +11,7 @@ use filrouge_types::{
 use crate::chain::fingerprint;
 use crate::codec::{ByteReader, WriteBytes};
 use crate::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Start};
+use crate::keyring::Keyring;
 pub use crate::lane::SessionPk;
 use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
@@ -18,6 +19,7 @@ use crate::record::RecordRow;
 #[macro_use]
 mod sealed;
 
+mod agent;
 mod checkpoint;
 mod draft;
 mod event;
@@ -31,6 +33,7 @@ mod tests;
 mod title;
 mod turn;
 
+pub use agent::AgentRow;
 pub use checkpoint::CheckpointRow;
 pub use draft::{DraftChunk, DraftRow};
 pub use event::EventRow;
@@ -226,8 +229,9 @@ impl StoredSession {
     }
 }
 
-/// The agents of sessions, by the sessions' numbers. A session without agents may be absent.
-pub type AgentsOf = BTreeMap<SessionPk, BTreeSet<Box<str>>>;
+/// The agents of sessions, by the sessions' numbers; `None` for a malformed row. A session without agents may be
+/// absent.
+pub type AgentsOf = BTreeMap<SessionPk, Vec<Option<AgentRow>>>;
 
 /// The position of an event among the events of all sessions: the event's time, its session's number, and the event's
 /// number in the session.
@@ -274,8 +278,8 @@ pub trait View {
     ) -> Result<Option<StoredSession>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
-    /// The sessions that `scope` can list, newest first ([`StoredSession::order`]), that precede `before` in this order,
-    /// at most `limit`; erased ones are left out. May return fewer, like [`collect_until_full`].
+    /// The sessions that `scope` can list, newest first ([`StoredSession::order`]), that precede `before` in this
+    /// order, at most `limit`; erased ones are left out. May return fewer, like [`collect_until_full`].
     fn sessions(
         &self,
         scope: &Scope,
@@ -317,14 +321,8 @@ pub trait View {
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
     fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// The agents by which a session is found.
-    fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure>;
-    /// The agents by which each of these sessions is found, with at most one query per lane. Malformed names are left
-    /// out.
-    fn agents_of(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
-        let agents = pks.iter().map(|pk| Ok((*pk, self.agents(*pk)?)));
-        agents.collect()
-    }
+    /// The agents by which each of these sessions is found, with at most one query per lane.
+    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure>;
     /// Rows of a lane's commit log numbered above `after`, ascending, at most `limit`.
     fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// As [`Self::log`], for several lanes at once, each with its own `after`.
@@ -453,8 +451,14 @@ pub trait Tx: View {
     /// Updates a session's existing row.
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure>;
     /// Records that an agent has spoken in a session, if this is not recorded yet. Queries find sessions by their
-    /// agents.
-    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure>;
+    /// agents. The backend signs the row ([`AgentRow::sealed`]), so that it can spare this for an agent that it knows
+    /// to be recorded.
+    fn insert_agent(
+        &mut self,
+        pk: SessionPk,
+        agent: &str,
+        keyring: &Keyring,
+    ) -> Result<(), Failure>;
     /// Inserts an event.
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
     /// Inserts or replaces the checkpoint at its seq.

@@ -113,7 +113,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         self.verify_drafts(session)?;
         self.verify_checkpoints(session, report)?;
         self.verify_events(session, report)?;
-        match rebuilt.derived_error(&self.view.agents(session.pk)?, &session.head) {
+        match rebuilt.derived_error(&self.agents(session)?, &session.head) {
             Some(detail) => Err(session.integrity_failure(None, detail)),
             None => Ok(()),
         }
@@ -322,7 +322,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 let count_side_rows = || -> Result<usize, Failure> {
                     let drafts_and_checkpoints =
                         self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len();
-                    Ok(drafts_and_checkpoints + self.view.agents(pk)?.len())
+                    let agents = self.view.agents(&[pk])?;
+                    Ok(drafts_and_checkpoints + agents.values().map(Vec::len).sum::<usize>())
                 };
                 let side_rows = match count_side_rows() {
                     Ok(count) => count as u64,

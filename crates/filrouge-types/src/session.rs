@@ -49,8 +49,7 @@ pub struct Session {
     pub created_at: Timestamp,
     /// When one of its turns last began or ended, or when the session itself was last changed.
     pub updated_at: Timestamp,
-    /// The agents that wrote items, in lists of sessions; absent if there are none. They are read from the index by
-    /// which lists find sessions, which `verify` compares with the items.
+    /// The agents that wrote items, in lists of sessions; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<Box<str>>,
     /// Changes when a patchable field changes, but not with new items. Returned as `ETag`, checked by `If-Match`.

@@ -183,10 +183,16 @@ pub(crate) fn print_stderr(text: impl std::fmt::Display) {
 
 /// Reports the damaged sessions that a result lacks.
 pub(crate) fn print_findings(findings: &[Finding]) {
+    print_findings_except(findings, |_| false);
+}
+
+/// Reports the damaged sessions of a result. `has` says whether the result has a session, in part.
+pub(crate) fn print_findings_except(findings: &[Finding], has: impl Fn(&str) -> bool) {
     for finding in findings {
         let session = finding.session_id.as_deref().unwrap_or_default();
+        let left_out = if has(session) { "" } else { " and left out" };
         print_stderr(format_args!(
-            "session {session:?} is damaged and left out: {}",
+            "session {session:?} is damaged{left_out}: {}",
             finding.what
         ));
     }

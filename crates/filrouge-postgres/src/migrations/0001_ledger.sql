@@ -105,11 +105,12 @@ CREATE TABLE filrouge.item_key (
     PRIMARY KEY (lane, session_pk, key)
 );
 
--- The agents that have spoken in each session: derived from the items, to find sessions.
+-- The agents that have spoken in each session: derived from the items, for lists.
 CREATE TABLE filrouge.session_agent (
     lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
-    agent      bytea NOT NULL
+    agent      bytea NOT NULL,
+    data       bytea NOT NULL
 );
 -- The index is over a hash, because names may be longer than an index entry can be.
 CREATE UNIQUE INDEX session_agent_key ON filrouge.session_agent (lane, sha256(agent), session_pk);

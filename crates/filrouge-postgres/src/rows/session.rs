@@ -1,10 +1,11 @@
 //! Reads the tables `session`, `head` and `session_agent`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Viewer};
 use filrouge_store::rows::{
-    AgentsOf, HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, collect_until_full,
+    AgentRow, AgentsOf, HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession,
+    collect_until_full,
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
@@ -175,8 +176,8 @@ pub(super) fn by_id(
     fetched.as_ref().map(read_stored).transpose()
 }
 
-/// Reads the sessions with these numbers, which are grouped by the lane, in one round trip. The subquery reads the first
-/// session at or after a number, so that PostgreSQL can use only one index.
+/// Reads the sessions with these numbers, which are grouped by the lane, in one round trip. The subquery reads the
+/// first session at or after a number, so that PostgreSQL can use only one index.
 pub(super) fn by_pks(rows: &Rows<'_>, pks: &BTreeMap<i16, Vec<i64>>) -> Result<Vec<Row>, Failure> {
     static SQL: Sql = Sql::new(
         select_sessions!(
@@ -380,24 +381,10 @@ fn like_pattern(pattern: &str) -> String {
     escaped.replace('_', "\\_").replace('*', "%")
 }
 
-/// Reads the agents by which a session is found.
-pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
+/// Reads the agents of these sessions in one round trip.
+pub(super) fn agents(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT agent FROM filrouge.session_agent WHERE lane = $1 AND session_pk = $2",
-        &[Type::INT2, Type::INT8],
-    );
-    let fetched = rows.query_all(&SQL, &[&rows.lane_of(pk), &sql_int(pk)])?;
-    let agents = fetched.iter().map(|row| {
-        let agent = std::str::from_utf8(bytes(row, 0)?).map_err(|_| malformed("agent"))?;
-        Ok::<_, Failure>(Box::from(agent))
-    });
-    agents.collect()
-}
-
-/// Reads the agents of these sessions, without malformed names, in one round trip.
-pub(super) fn agents_of(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
-    static SQL: Sql = Sql::new(
-        "SELECT session_pk, agent FROM filrouge.session_agent WHERE lane = $1 AND session_pk = ANY($2)",
+        "SELECT session_pk, agent, data FROM filrouge.session_agent WHERE lane = $1 AND session_pk = ANY($2)",
         &[Type::INT2, Type::INT8_ARRAY],
     );
     let pks = by_lane(rows.lanes, pks.iter().copied());
@@ -408,9 +395,9 @@ pub(super) fn agents_of(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, 
     let fetched = rows.wait(rows.session.query_each(&SQL, &executions))?;
     let mut agents = AgentsOf::new();
     for row in fetched.iter().flatten() {
-        let agent = std::str::from_utf8(bytes(row, 1)?).ok();
-        let of_session = agents.entry(read_u64(row, 0)?).or_default();
-        of_session.extend(agent.map(Box::from));
+        let (agent, data) = (std::str::from_utf8(bytes(row, 1)?), bytes(row, 2)?);
+        let agent = agent.ok().and_then(|agent| AgentRow::decode(agent, data));
+        agents.entry(read_u64(row, 0)?).or_default().push(agent);
     }
     Ok(agents)
 }

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_store::Lanes;
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, SessionPk, SessionRow, TurnRow,
+    AgentRow, CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, SessionPk,
+    SessionRow, TurnRow,
 };
+use filrouge_store::{Keyring, Lanes};
 use tokio::try_join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
@@ -39,7 +40,7 @@ pub(crate) struct Pending {
     records: Vec<(SessionPk, RecordRow)>,
     record_bytes: usize,
     keys: Vec<(SessionPk, [u8; 16], u64)>,
-    agents: BTreeSet<(SessionPk, Box<str>)>,
+    agents: BTreeMap<(SessionPk, Box<str>), Vec<u8>>,
     drafts: BTreeMap<(SessionPk, u64), Vec<u8>>,
     deleted_drafts: BTreeSet<(SessionPk, u64)>,
     chunks: BTreeMap<(SessionPk, u64, u64), Vec<u8>>,
@@ -105,9 +106,14 @@ pub(crate) static INSERT_KEYS: Sql = Sql::new(
     ],
 );
 pub(crate) static INSERT_AGENTS: Sql = Sql::new(
-    "INSERT INTO filrouge.session_agent (lane, session_pk, agent) SELECT * FROM unnest($1, $2, $3)
+    "INSERT INTO filrouge.session_agent (lane, session_pk, agent, data) SELECT * FROM unnest($1, $2, $3, $4)
      ON CONFLICT DO NOTHING",
-    &[Type::INT2_ARRAY, Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+    &[
+        Type::INT2_ARRAY,
+        Type::INT8_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::BYTEA_ARRAY,
+    ],
 );
 pub(crate) static PUT_DRAFTS: Sql = Sql::new(
     "INSERT INTO filrouge.draft (lane, session_pk, place, data) SELECT * FROM unnest($1, $2, $3, $4)
@@ -194,8 +200,10 @@ impl Pending {
         self.keys.push((pk, key, seq));
     }
 
-    pub(super) fn insert_agent(&mut self, pk: SessionPk, agent: &str) {
-        self.agents.insert((pk, agent.into()));
+    pub(super) fn insert_agent(&mut self, pk: SessionPk, agent: &str, keyring: &Keyring) {
+        self.agents
+            .entry((pk, agent.into()))
+            .or_insert_with(|| AgentRow::sealed(agent, keyring, pk).encode());
     }
 
     pub(super) fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) {
@@ -261,8 +269,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Runs a statement that writes or deletes rows of these sessions. Its columns are lane, session_pk (or pk), and then
-    /// `columns`. Sends nothing without rows.
+    /// Runs a statement that writes or deletes rows of these sessions. Its columns are lane, session_pk (or pk), and
+    /// then `columns`. Sends nothing without rows.
     async fn send_columns(
         &self,
         session: &Session,
@@ -320,9 +328,10 @@ impl Pending {
     }
 
     async fn send_agents(&self, session: &Session) -> Result<(), Error> {
-        let agents: Vec<&[u8]> = self.agents.iter().map(|(_, a)| a.as_bytes()).collect();
-        let pks = self.agents.iter().map(|(pk, _)| *pk);
-        self.send_columns(session, &INSERT_AGENTS, pks, &[&agents])
+        let agents: Vec<&[u8]> = self.agents.keys().map(|(_, a)| a.as_bytes()).collect();
+        let data: Vec<&[u8]> = self.agents.values().map(Vec::as_slice).collect();
+        let pks = self.agents.keys().map(|(pk, _)| *pk);
+        self.send_columns(session, &INSERT_AGENTS, pks, &[&agents, &data])
             .await
     }
 

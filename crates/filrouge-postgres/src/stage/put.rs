@@ -1,11 +1,11 @@
 //! Writes rows: the implementation of [`Tx`] for a group of writes.
 
-use filrouge_store::Lane;
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow,
     TurnRow, Tx, item_key, request_key,
 };
+use filrouge_store::{Keyring, Lane};
 use filrouge_types::{Failure, ItemId, RequestId};
 use tokio_postgres::types::Type;
 
@@ -129,8 +129,13 @@ impl Tx for Stage<'_> {
         Ok(())
     }
 
-    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        self.buffer().insert_agent(pk, agent);
+    fn insert_agent(
+        &mut self,
+        pk: SessionPk,
+        agent: &str,
+        keyring: &Keyring,
+    ) -> Result<(), Failure> {
+        self.buffer().insert_agent(pk, agent, keyring);
         Ok(())
     }
 

@@ -38,7 +38,11 @@ const CONTENTS: [(&str, &str, &str); 11] = [
         "session_pk",
     ),
     ("item_key", "t.key, t.seq", "session_pk"),
-    ("session_agent", "t.agent", "session_pk"),
+    (
+        "session_agent",
+        "t.agent, substr(t.data, 1, length(t.data) - 16)",
+        "session_pk",
+    ),
     (
         "event",
         "t.number, t.key, t.at, substr(t.data, 1, length(t.data) - 16)",

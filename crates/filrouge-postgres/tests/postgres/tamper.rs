@@ -23,6 +23,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use super::shared_leases::{acquire, checkpoint, release};
 use super::{SCHEMA, fixture_at, keyring};
 
+mod agents;
 mod cases;
 mod columns;
 mod drafts;

@@ -79,10 +79,11 @@ CREATE TABLE commit_log (
     data      BLOB NOT NULL
 );
 
--- The agents of each session: derived from the items, for finding sessions.
+-- The agents of each session: derived from the items, for lists.
 CREATE TABLE session_agent (
     agent      TEXT NOT NULL,
     session_pk INTEGER NOT NULL,
+    data       BLOB NOT NULL,
     PRIMARY KEY (agent, session_pk)
 ) WITHOUT ROWID;
 CREATE INDEX session_agent_pk ON session_agent (session_pk);

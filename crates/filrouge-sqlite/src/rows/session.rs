@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionSort, SessionToken, Viewer};
 use filrouge_store::rows::{
-    AgentsOf, HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, View, collect_until_full,
+    AgentRow, AgentsOf, HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, View,
+    collect_until_full,
 };
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
@@ -159,8 +160,8 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Some(_) => "+s.tenant_id = :tenant",
         None => "s.tenant_id = :tenant",
     };
-    // By last activity, the tenant's heads are read in order. Where few sessions are listed, they are found by their own
-    // index, and sorted.
+    // By last activity, the tenant's heads are read in order. Where few sessions are listed, they are found by their
+    // own index, and sorted.
     let lists_few = filter.agent.is_some()
         || filter.identity_id.is_some()
         || filter.parent_session_id.is_some()
@@ -238,18 +239,22 @@ pub(super) fn list(
     collect_until_full(numbers.into_iter().map(stored), |s| s.row.content_len())
 }
 
-/// The agents of these sessions, without malformed names.
-pub(super) fn agents_of(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+/// The agents of these sessions.
+pub(super) fn agents(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
     let numbers: Vec<String> = pks.iter().map(u64::to_string).collect();
     let numbers = format!("[{}]", numbers.join(","));
-    let sql = "SELECT session_pk, agent FROM session_agent
+    let sql = "SELECT session_pk, agent, data FROM session_agent
          WHERE session_pk IN (SELECT value FROM json_each(?1))";
     let found = rows.query_all(sql, [numbers], |row| {
-        Ok((read_u64(row, 0)?, row.get::<_, Box<str>>(1).ok()))
+        let agent = match (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_blob()) {
+            (Ok(agent), Ok(data)) => AgentRow::decode(agent, data),
+            _ => None,
+        };
+        Ok((read_u64(row, 0)?, agent))
     })?;
     let mut agents = AgentsOf::new();
     for (pk, agent) in found {
-        agents.entry(pk).or_default().extend(agent);
+        agents.entry(pk).or_default().push(agent);
     }
     Ok(agents)
 }

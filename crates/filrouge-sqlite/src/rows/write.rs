@@ -1,9 +1,10 @@
 //! Writes rows: implements the transactions of a store.
 
+use filrouge_store::Keyring;
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow,
-    StartedTurn, StoredSession, TurnRow, Tx, item_key, request_key,
+    AgentRow, CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk,
+    SessionRow, StartedTurn, StoredSession, TurnRow, Tx, item_key, request_key,
 };
 use filrouge_types::{Failure, ItemId, RequestId};
 use rusqlite::params;
@@ -105,15 +106,22 @@ impl Tx for Rows<'_> {
         session::update(self, pk, row)
     }
 
-    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+    fn insert_agent(
+        &mut self,
+        pk: SessionPk,
+        agent: &str,
+        keyring: &Keyring,
+    ) -> Result<(), Failure> {
         if self
             .cache
             .is_some_and(|cache| cache.borrow_mut().add_agent(pk, agent))
         {
             return Ok(());
         }
-        let sql = "INSERT OR IGNORE INTO session_agent (agent, session_pk) VALUES (?1, ?2)";
-        self.execute(sql, params![agent, sql_int(pk)])
+        let sql =
+            "INSERT OR IGNORE INTO session_agent (agent, session_pk, data) VALUES (?1, ?2, ?3)";
+        let data = AgentRow::sealed(agent, keyring, pk).encode();
+        self.execute(sql, params![agent, sql_int(pk), data])
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {

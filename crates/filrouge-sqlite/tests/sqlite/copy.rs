@@ -235,7 +235,8 @@ const CONTENTS: [(&str, &str); 11] = [
     ),
     (
         "session_agent",
-        "s.tenant_id, s.session_id, t.agent FROM session_agent t LEFT JOIN session s ON s.pk = t.session_pk",
+        "s.tenant_id, s.session_id, t.agent, substr(t.data, 1, length(t.data) - 16)
+             FROM session_agent t LEFT JOIN session s ON s.pk = t.session_pk",
     ),
     (
         "event",

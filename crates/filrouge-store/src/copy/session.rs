@@ -166,7 +166,7 @@ impl Run<'_, '_> {
                 t.tx.insert_request_key(t.pk, id, *seq)?;
             }
             for agent in &agents {
-                t.tx.insert_agent(t.pk, agent)?;
+                t.tx.insert_agent(t.pk, agent, t.keyring)?;
             }
             Ok(())
         })

@@ -121,8 +121,8 @@ impl EphemeralRows {
         self.rows.heads.get(&PK)
     }
 
-    /// The kind of a modified row among the turns, events and drafts, if there is one. A row that was signed with a key
-    /// that is not in the keyring is not reported.
+    /// The kind of a modified row among the turns, events, drafts and agents, if there is one. A row that was signed
+    /// with a key that is not in the keyring is not reported.
     pub(super) fn find_modified(&self, keyring: &Keyring) -> Option<&'static str> {
         let rows = &self.rows;
         let wrong_mac = Some(false);
@@ -133,10 +133,13 @@ impl EphemeralRows {
         if events.any(|e| e.mac_matches(keyring, PK) == wrong_mac) {
             return Some("an event was changed");
         }
-        let mut drafts = rows.drafts.values();
-        drafts
-            .any(|d| d.mac_matches(keyring, PK) == wrong_mac)
-            .then_some("a draft was changed")
+        let (mut drafts, mut agents) = (rows.drafts.values(), rows.agents.values());
+        if drafts.any(|d| d.mac_matches(keyring, PK) == wrong_mac) {
+            return Some("a draft was changed");
+        }
+        agents
+            .any(|a| a.mac_matches(keyring, PK) == wrong_mac)
+            .then_some("an agent was changed")
     }
 
     /// The open turns.

@@ -91,7 +91,8 @@ fn a_row_is_valid_in_one_store_and_a_record_in_all() {
         ring.for_store("a", four),
     ];
     let macs = |domain| rings.each_ref().map(|ring| ring.mac(1, domain, &[b"x"]));
-    for domain in [Domain::Head, Domain::Turn, Domain::Commit, Domain::Note] {
+    let of_rows = [Domain::Head, Domain::Turn, Domain::Commit, Domain::Note];
+    for domain in of_rows.into_iter().chain([Domain::Agent]) {
         let [a, b, with_four_lanes] = macs(domain);
         assert!(a != b && a != with_four_lanes && b != with_four_lanes);
     }

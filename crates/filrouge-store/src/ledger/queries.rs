@@ -127,7 +127,8 @@ impl dyn Ledger + '_ {
         .await
     }
 
-    /// As `sessions`, but leaves out damaged sessions, and returns what was found.
+    /// As `sessions`, with the sessions' agents; but leaves out damaged sessions and agents, and returns what was
+    /// found.
     ///
     /// # Errors
     /// As `sessions`, if more than these sessions could be missing.
@@ -141,7 +142,8 @@ impl dyn Ledger + '_ {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             let (from, mut findings) = (cursor.as_deref(), Findings::default());
-            let page = snapshot.list_sessions(&viewer, &filter, from, limit, &mut findings)?;
+            let page =
+                snapshot.list_sessions_with_agents(&viewer, &filter, from, limit, &mut findings)?;
             Ok((page, findings.into_vec()))
         })
         .await

@@ -10,9 +10,9 @@ use crate::command::{Scope, SessionFilter, SessionSort, matches_pattern};
 use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, HeadRow, LogRow, NoteRow,
-    RECORDS_BYTES, RowKey, SessionOrder, SessionPk, SessionRow, StoredSession, TurnRow, View,
-    collect_until_full,
+    AgentRow, AgentsOf, CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, HeadRow,
+    LogRow, NoteRow, RECORDS_BYTES, RowKey, SessionOrder, SessionPk, SessionRow, StoredSession,
+    TurnRow, View, collect_until_full,
 };
 
 mod tx;
@@ -34,7 +34,7 @@ pub(crate) struct Rows {
     pub(crate) log: BTreeMap<(Lane, u64), LogRow>,
     pub(crate) events: BTreeMap<(SessionPk, u64), EventRow>,
     pub(crate) event_keys: BTreeMap<(SessionPk, EventKey), u64>,
-    pub(crate) agents: BTreeSet<(SessionPk, Box<str>)>,
+    pub(crate) agents: BTreeMap<(SessionPk, Box<str>), AgentRow>,
     pub(crate) notes: BTreeMap<Box<str>, NoteRow>,
     pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
@@ -68,6 +68,14 @@ impl Rows {
             updated_at: updated_at.unwrap_or(StoredSession::UNKNOWN_TIME),
             head,
         })
+    }
+
+    /// The agents of a session.
+    fn agents_of(&self, pk: SessionPk) -> impl Iterator<Item = &AgentRow> {
+        let first: (SessionPk, Box<str>) = (pk, Box::default());
+        let rows = self.agents.range(first..);
+        rows.take_while(move |((p, _), _)| *p == pk)
+            .map(|(_, row)| row)
     }
 
     /// The oldest turn. For the rows of a single session only.
@@ -123,9 +131,8 @@ impl View for Rows {
         let rows: BTreeMap<SessionOrder, &SessionRow> = rows.collect();
         let rows = rows.into_iter().rev().map(|((_, pk), row)| (pk, row));
         let has_agent = |pk: &SessionPk, pattern: &str| {
-            let agents = self.agents.range((*pk, Box::default())..);
-            let mut agents = agents.take_while(|(p, _)| p == pk);
-            agents.any(|(_, agent)| matches_pattern(agent, pattern))
+            let mut agents = self.agents_of(*pk);
+            agents.any(|row| matches_pattern(&row.agent, pattern))
         };
         let visible = rows.filter(|(pk, row)| {
             row.tenant_id == scope.tenant
@@ -256,10 +263,12 @@ impl View for Rows {
         Ok((items + requests) as u64)
     }
 
-    fn agents(&self, pk: SessionPk) -> Result<BTreeSet<Box<str>>, Failure> {
-        let agents = self.agents.range((pk, Box::default())..);
-        let agents = agents.take_while(|(p, _)| *p == pk);
-        Ok(agents.map(|(_, agent)| agent.clone()).collect())
+    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+        let agents = pks.iter().map(|pk| {
+            let rows = self.agents_of(*pk).cloned();
+            (*pk, rows.map(Some).collect())
+        });
+        Ok(agents.collect())
     }
 
     fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {

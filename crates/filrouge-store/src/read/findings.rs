@@ -6,7 +6,7 @@
 
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
-use super::VerifiedSnapshot;
+use super::{VerifiedSession, VerifiedSnapshot};
 use crate::command::{Scope, Viewer};
 use crate::rows::{SessionPk, View};
 use crate::verify::{Finding, LoggedSession};
@@ -14,7 +14,7 @@ use crate::verify::{Finding, LoggedSession};
 /// The maximum number of damaged sessions that a list names; a list with more is refused.
 const FINDINGS_MAX: usize = 100;
 
-/// The damaged sessions that a list leaves out.
+/// The damaged sessions that a list leaves out, and those of which it leaves out the name of an agent.
 #[derive(Debug, Default)]
 pub struct Findings(Vec<Finding>);
 
@@ -36,6 +36,18 @@ impl Findings {
         }
         self.0.push(finding);
         Ok(())
+    }
+
+    /// Adds the failure of a row that a list leaves out of a session. The list shows everything else, so it is not
+    /// refused if there are too many findings.
+    pub(super) fn add_row(&mut self, session: &VerifiedSession, failure: Failure) {
+        let session_id = Some(session.name().to_owned());
+        if self.0.len() < FINDINGS_MAX && self.0.iter().all(|f| f.session_id != session_id) {
+            self.0.push(Finding {
+                session_id,
+                ..Finding::from(failure)
+            });
+        }
     }
 
     /// The findings, in the order in which they were added.

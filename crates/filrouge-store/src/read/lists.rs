@@ -13,8 +13,8 @@ const TURNS_PER_VISIT: usize = 500;
 
 /// A page of sessions in the order of the query, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
-/// A page of sessions with their numbers in the store.
-type NumberedPage = (Vec<(SessionPk, Session)>, Option<String>);
+/// A page of sessions, not yet as callers see them.
+pub(super) type VerifiedPage = (Vec<VerifiedSession>, Option<String>);
 /// A page of turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
 
@@ -108,13 +108,15 @@ fn parse_session_cursor(
     parsed.ok_or_else(|| invalid_cursor(text))
 }
 
-fn without_numbers((page, next): NumberedPage) -> SessionPage {
-    let sessions = page.into_iter().map(|(_, session)| session);
+/// The page as callers see it.
+fn shown((page, next): VerifiedPage) -> SessionPage {
+    let sessions = page.into_iter();
+    let sessions = sessions.map(|session| session.row.with_head(&session.head));
     (sessions.collect(), next)
 }
 
-/// Refuses a list because of a damaged session.
-fn refuse(failure: Failure) -> Result<(), Failure> {
+/// Refuses a list because of damage.
+pub(super) fn refuse(failure: Failure) -> Result<(), Failure> {
     Err(failure)
 }
 
@@ -148,11 +150,10 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         self.check_listing(scope)?;
         let before = self.position_of(scope, filter, from)?;
         let page = self.session_page(scope, filter, (before, limit), &mut refuse)?;
-        Ok(without_numbers(page))
+        Ok(shown(page))
     }
 
-    /// As [`Self::sessions`], but leaves out damaged sessions and adds them to `findings`. The sessions have their
-    /// agents, as the index of agents names them; only [`Self::verify_session`] compares that index with the items.
+    /// As [`Self::sessions`], but leaves out damaged sessions and adds them to `findings`.
     ///
     /// # Errors
     /// As [`Self::sessions`], if more than the added sessions could be missing.
@@ -164,16 +165,23 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         limit: usize,
         findings: &mut Findings,
     ) -> Result<SessionPage, Failure> {
+        let page = self.listed_page(scope, filter, from, limit, findings)?;
+        Ok(shown(page))
+    }
+
+    /// The page of [`Self::list_sessions`].
+    pub(super) fn listed_page(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        from: Option<&str>,
+        limit: usize,
+        findings: &mut Findings,
+    ) -> Result<VerifiedPage, Failure> {
         self.add_known_damage(scope, findings)?;
         let before = self.position_of(scope, filter, from)?;
         let on_damage = &mut |failure| findings.add(failure);
-        let mut page = self.session_page(scope, filter, (before, limit), on_damage)?;
-        let numbers: Vec<SessionPk> = page.0.iter().map(|(pk, _)| *pk).collect();
-        let mut agents = self.view.agents_of(&numbers)?;
-        for (pk, session) in &mut page.0 {
-            session.agents = agents.remove(&*pk).into_iter().flatten().collect();
-        }
-        Ok(without_numbers(page))
+        self.session_page(scope, filter, (before, limit), on_damage)
     }
 
     /// The position after which the page that a cursor names begins.
@@ -231,7 +239,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<SessionPage, Failure> {
         self.check_listing(scope)?;
         let page = self.session_page(scope, filter, (before, limit), &mut refuse)?;
-        Ok(without_numbers(page))
+        Ok(shown(page))
     }
 
     /// A page of sessions after a position. `on_damage` decides whether the page continues after a session that fails
@@ -242,7 +250,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         filter: &SessionFilter,
         (mut before, limit): (Option<SessionOrder>, usize),
         on_damage: &mut dyn FnMut(Failure) -> Result<(), Failure>,
-    ) -> Result<NumberedPage, Failure> {
+    ) -> Result<VerifiedPage, Failure> {
         let (mut page, mut next, mut bytes) = (Vec::new(), None, 0);
         loop {
             let wanted = (limit - page.len()).saturating_add(1);
@@ -257,7 +265,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     Ok(loaded) => {
                         next = Some(session_cursor(&loaded, filter.order));
                         bytes += content_len;
-                        page.push((loaded.pk, loaded.row.with_head(&loaded.head)));
+                        page.push(loaded);
                     }
                     Err(failure) => {
                         on_damage(failure)?;

@@ -275,6 +275,21 @@ proptest! {
 }
 
 #[test]
+fn an_agents_mac_covers_its_name_and_its_session() {
+    let keyring = test_keyring();
+    let bytes = AgentRow::sealed("planner", &keyring, 1).encode();
+    let matches = |agent: &str, pk| {
+        let row = AgentRow::decode(agent, &bytes).unwrap();
+        row.mac_matches(&keyring, pk)
+    };
+    assert_eq!(matches("planner", 1), Some(true));
+    for (agent, pk) in [("planner", 2), ("planne", 1), ("", 1), ("Planner", 1)] {
+        assert_eq!(matches(agent, pk), Some(false), "{agent} of session {pk}");
+    }
+    assert_eq!(AgentRow::decode("planner", &bytes[1..]), None);
+}
+
+#[test]
 fn a_session_rows_fingerprint_covers_every_column() {
     let row = || SessionRow {
         tenant_id: TenantId::new("t").unwrap(),

@@ -52,7 +52,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
     insert_keys(w, &mut session, adopt)?;
     let agents = adopt.items.iter().map(|i| i.item.body.agent.as_deref());
     for agent in agents.flatten().collect::<BTreeSet<_>>() {
-        w.tx.insert_agent(session.pk, agent)?;
+        w.tx.insert_agent(session.pk, agent, w.ctx.keyring)?;
     }
     for row in turns {
         w.tx.insert_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;

@@ -262,7 +262,7 @@ pub(super) fn append_batch<T: Tx>(
         }
     }
     for agent in batch.agents() {
-        w.tx.insert_agent(session.pk, agent)?;
+        w.tx.insert_agent(session.pk, agent, w.ctx.keyring)?;
     }
     session.head.last_seq = seq - 1;
     session.head.link = link;

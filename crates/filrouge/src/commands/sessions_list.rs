@@ -11,7 +11,7 @@ use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::{Usage, parse, parse_option};
 use crate::open::{IfMissing, with};
-use crate::output::{first_line, print_findings, print_stderr, show, table, utc_time};
+use crate::output::{first_line, print_findings_except, print_stderr, show, table, utc_time};
 
 /// A page of sessions; their metadata is written as it was recorded, byte for byte.
 #[derive(Serialize)]
@@ -74,7 +74,9 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
         ];
         writeln!(out, "{}", table(header, 0..0, rows))
     })?;
-    print_findings(&findings);
+    print_findings_except(&findings, |id| {
+        sessions.iter().any(|s| s.session_id.as_str() == id)
+    });
     if let Some(cursor) = next.filter(|_| !config.json) {
         print_stderr(format_args!("there are more: --cursor {cursor}"));
     }

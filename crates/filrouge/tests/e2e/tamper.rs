@@ -12,6 +12,7 @@ use crate::http::{Client, Response};
 use crate::world::{Server, World, copy_tree};
 use audit_exports::{assert_rows_name, audit_exports};
 
+mod agents;
 mod audit_exports;
 mod one_session;
 mod random_edits;

@@ -54,6 +54,7 @@ pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
             let list = f.ledger.sessions(who, filter, None, 50).await;
             put(format!("list {n} {name}"), debug_text(list));
         }
+        put(format!("agents {n}"), agents(f, who).await);
         let feed = f.ledger.changes(who, "0".parse().unwrap(), 500).await;
         put(format!("feed {n}"), debug_text(feed));
     }
@@ -67,6 +68,22 @@ pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
         put(format!("events of all of {tenant}"), events);
     }
     all
+}
+
+/// The agents of all sessions, one per line; fails if the list has findings.
+async fn agents(f: &Fixture, who: &Scope) -> Result<String, Failure> {
+    let list = f
+        .ledger
+        .list_sessions(who, SessionFilter::default(), None, 50);
+    let ((page, _), findings) = list.await?;
+    if let Some(found) = findings.into_iter().next() {
+        return Err(Failure::new(ErrorCode::IntegrityError, found.what));
+    }
+    let lines = page.iter().flat_map(|session| {
+        let agents = session.agents.iter();
+        agents.map(move |agent| format!("{} {agent}\n", session.session_id))
+    });
+    Ok(lines.collect())
 }
 
 async fn events_of_all(f: &Fixture, tenant: &str) -> Result<String, Failure> {

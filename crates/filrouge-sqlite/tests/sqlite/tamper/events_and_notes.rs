@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use super::block_on;
 use crate::{fixture_at, keyring};
 
+mod agents;
 mod erased;
 
 const BROKEN: ErrorCode = ErrorCode::IntegrityError;

@@ -11,7 +11,7 @@ use crate::command::{Erased, SessionToken};
 use crate::memory::rows::Rows;
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, RowKey, SessionRow, TurnRow,
+    AgentRow, CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, RowKey, SessionRow, TurnRow,
 };
 
 /// Encodes a row; `None` when it does not exist.
@@ -41,7 +41,9 @@ pub(super) fn write(rows: &Rows, key: &RowKey) -> Option<Vec<u8>> {
             out.extend_from_slice(id.as_str().as_bytes());
         }
         RowKey::Agent(agent) => {
-            out.extend_from_slice(rows.agents.get(&(PK, agent.clone()))?.1.as_bytes());
+            let row = rows.agents.get(&(PK, agent.clone()))?;
+            out.text(&row.agent);
+            out.extend_from_slice(&row.encode());
         }
         RowKey::Event(number) => out = rows.events.get(&(PK, *number))?.encode(),
         RowKey::Draft(place) => out = rows.drafts.get(&(PK, *place))?.encode(),
@@ -103,8 +105,9 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey,
             RowKey::Request(id)
         }
         b'a' => {
-            let agent: Box<str> = remaining_text(r)?.into();
-            rows.agents.insert((PK, agent.clone()));
+            let row = AgentRow::decode(r.text()?, r.0).ok_or(Malformed)?;
+            let agent = row.agent.clone();
+            rows.agents.insert((PK, agent.clone()), row);
             RowKey::Agent(agent)
         }
         b'e' => {

@@ -114,7 +114,8 @@ fn rows_of_every_kind(session: &SessionRow, n: u64, text: &str) -> EphemeralRows
         rows.rows
             .insert_request_key(pk, &RequestId::new(key.as_str()).unwrap(), at)
             .unwrap();
-        rows.rows.insert_agent(pk, &format!("{text}{at}")).unwrap();
+        let agent = format!("{text}{at}");
+        rows.rows.insert_agent(pk, &agent, &keyring).unwrap();
         let event = SessionEvent {
             key: EventKey::new(key).unwrap(),
             kind: "kind".into(),

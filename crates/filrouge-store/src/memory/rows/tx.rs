@@ -1,12 +1,15 @@
 //! Writes rows in maps: implements [`Tx`] for [`Rows`].
 
+use std::collections::btree_map::Entry;
+
 use filrouge_types::{Failure, ItemId, RequestId};
 
 use super::Rows;
+use crate::keyring::Keyring;
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, RowKey, SessionPk,
-    SessionRow, TurnRow, Tx,
+    AgentRow, CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, RowKey,
+    SessionPk, SessionRow, TurnRow, Tx,
 };
 
 impl Tx for Rows {
@@ -75,9 +78,15 @@ impl Tx for Rows {
         Ok(())
     }
 
-    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+    fn insert_agent(
+        &mut self,
+        pk: SessionPk,
+        agent: &str,
+        keyring: &Keyring,
+    ) -> Result<(), Failure> {
         // Most items name an agent that is already recorded.
-        if self.agents.insert((pk, agent.into())) {
+        if let Entry::Vacant(entry) = self.agents.entry((pk, agent.into())) {
+            entry.insert(AgentRow::sealed(agent, keyring, pk));
             self.record_change(RowKey::Agent(agent.into()));
         }
         Ok(())
@@ -160,7 +169,7 @@ impl Tx for Rows {
         self.turn_ids.retain(|_, (p, _)| *p != pk);
         self.events.retain(|(p, _), _| *p != pk);
         self.event_keys.retain(|(p, _), _| *p != pk);
-        self.agents.retain(|(p, _)| *p != pk);
+        self.agents.retain(|(p, _), _| *p != pk);
         self.drafts.retain(|(p, _), _| *p != pk);
         self.draft_chunks.retain(|(p, _, _), _| *p != pk);
         self.checkpoints.retain(|(p, _), _| *p != pk);

@@ -127,8 +127,10 @@ fn redact_and_erase(reads: &Reads, server: &Server) {
 /// Whether a response may differ without reporting the damage. SECURITY.md, "What is not covered", lists the causes.
 fn may_differ(table: &str, name: &str, before: &Response, now: &Response) -> bool {
     match table {
-        // The table serves to find sessions, which are then verified, and to name their agents in lists.
-        "session_agent" => name.starts_with("/api/v1/sessions?limit"),
+        // A deleted row hides an agent, and its session from lists by this agent.
+        "session_agent" => {
+            name.starts_with("/api/v1/sessions?limit") && shows_no_other_agents(before, now)
+        }
         // Pages without the newest events are well-formed; `verify` counts the events.
         "event" => name.contains("/events") && has_no_other_rows(before, now),
         // Lists by last activity find a session by its head; the next comparison of all heads finds the damage.
@@ -145,6 +147,20 @@ fn may_differ(table: &str, name: &str, before: &Response, now: &Response) -> boo
         // A search omits what no verified record confirms.
         _ => name.contains("/search") && has_no_other_rows(before, now),
     }
+}
+
+/// Whether each session of a page was there before, with each of its agents.
+fn shows_no_other_agents(before: &Response, now: &Response) -> bool {
+    let agents = |response: &Response| -> BTreeSet<String> {
+        let page = response.body();
+        let sessions = page["data"].as_array().into_iter().flatten();
+        let agents = sessions.flat_map(|session| {
+            let agents = session["agents"].as_array().into_iter().flatten();
+            agents.map(move |agent| format!("{} {agent}", session["session_id"]))
+        });
+        agents.collect()
+    };
+    has_no_other_rows(before, now) && agents(now).is_subset(&agents(before))
 }
 
 /// Whether each row of a page was there before, or is marked as unreadable.
