@@ -1,7 +1,7 @@
 //! One transaction of the writer, which contains a group of writes to lanes that it has locked. The rows that the rules
 //! are expected to read are fetched in advance. The rows that the rules write are buffered, and sent when all writes of
-//! the group are applied. A read of other rows queries the database; the buffered rows are sent first, so that the
-//! answer includes them.
+//! the group are applied. A read of other rows queries the database; the buffered rows are sent first, so that the answer
+//! includes them.
 
 use std::cell::RefCell;
 
@@ -250,9 +250,9 @@ pub(crate) static REQUEST_VACUUM: Sql = Sql::new(
      ON CONFLICT (lane) DO UPDATE SET commit_no = EXCLUDED.commit_no",
     &[Type::INT2, Type::INT8],
 );
-/// Notifies all servers of commits; the payload is an [`announcement`](crate::follow::announcement). Sent after
-/// `COMMIT`: in a transaction, a notification would take a lock that makes all commits of the database wait for each
-/// other. A notification has a transaction of its own, which PostgreSQL would flush; nothing is lost without that.
+/// Notifies all servers of commits; the payload is an [`announcement`](crate::follow::announcement). Sent after `COMMIT`:
+/// in a transaction, a notification would take a lock that makes all commits of the database wait for each other. A
+/// notification has a transaction of its own, which PostgreSQL would flush; nothing is lost without that.
 pub(crate) static NOTIFY: Sql = Sql::new(
     "SELECT set_config('synchronous_commit', 'off', true), pg_notify('filrouge', $1)",
     &[Type::TEXT],

@@ -268,8 +268,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         })
     }
 
-    /// Decodes and verifies one record of a session. Also checks that redactions name exactly the items without
-    /// content; `redactions` caches the session's redactions.
+    /// Decodes and verifies one record of a session. Also checks that redactions name exactly the items without content;
+    /// `redactions` caches the session's redactions.
     pub(crate) fn decode_record(
         &self,
         session: &VerifiedSession,

@@ -278,8 +278,8 @@ pub trait View {
     ) -> Result<Option<StoredSession>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
-    /// The sessions that `scope` can list, newest first ([`StoredSession::order`]), that precede `before` in this
-    /// order, at most `limit`; erased ones are left out. May return fewer, like [`collect_until_full`].
+    /// The sessions that `scope` can list, newest first ([`StoredSession::order`]), that precede `before` in this order,
+    /// at most `limit`; erased ones are left out. May return fewer, like [`collect_until_full`].
     fn sessions(
         &self,
         scope: &Scope,

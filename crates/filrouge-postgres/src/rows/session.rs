@@ -176,8 +176,8 @@ pub(super) fn by_id(
     fetched.as_ref().map(read_stored).transpose()
 }
 
-/// Reads the sessions with these numbers, which are grouped by the lane, in one round trip. The subquery reads the
-/// first session at or after a number, so that PostgreSQL can use only one index.
+/// Reads the sessions with these numbers, which are grouped by the lane, in one round trip. The subquery reads the first
+/// session at or after a number, so that PostgreSQL can use only one index.
 pub(super) fn by_pks(rows: &Rows<'_>, pks: &BTreeMap<i16, Vec<i64>>) -> Result<Vec<Row>, Failure> {
     static SQL: Sql = Sql::new(
         select_sessions!(

@@ -269,8 +269,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Runs a statement that writes or deletes rows of these sessions. Its columns are lane, session_pk (or pk), and
-    /// then `columns`. Sends nothing without rows.
+    /// Runs a statement that writes or deletes rows of these sessions. Its columns are lane, session_pk (or pk), and then
+    /// `columns`. Sends nothing without rows.
     async fn send_columns(
         &self,
         session: &Session,

@@ -113,8 +113,7 @@ fn late_turns_cost_as_much_as_early_ones() {
         }
         let late = measure_turn(&f, 300).await;
         assert_eq!(early, late);
-        // A write: one round trip sends BEGIN and the queries; a second one sends the rows, COMMIT and the
-        // notification.
+        // A write: one round trip sends BEGIN and the queries; a second one sends the rows, COMMIT and the notification.
         assert!(
             early.start <= 10 && early.append <= 10 && early.finalize <= 13,
             "{early:?}"
@@ -207,8 +206,8 @@ fn lists_use_their_indexes() {
         ("session_tenant", operator("t"), none(), 1000),
         ("session_owner", user("owner20"), none(), 1000),
         ("session_parent", operator("t"), parent, 1000),
-        // Either newest first until a lane has filled the page, or by the agent: both are bounded. One session in 51
-        // has the agent.
+        // Either newest first until a lane has filled the page, or by the agent: both are bounded. One session in 51 has
+        // the agent.
         ("session_pkey", operator("t"), agent, 10_000),
     ] {
         database.sql("SELECT pg_stat_reset()");

@@ -160,8 +160,8 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Some(_) => "+s.tenant_id = :tenant",
         None => "s.tenant_id = :tenant",
     };
-    // By last activity, the tenant's heads are read in order. Where few sessions are listed, they are found by their
-    // own index, and sorted.
+    // By last activity, the tenant's heads are read in order. Where few sessions are listed, they are found by their own
+    // index, and sorted.
     let lists_few = filter.agent.is_some()
         || filter.identity_id.is_some()
         || filter.parent_session_id.is_some()
