@@ -35,6 +35,7 @@ pub struct SessionFilter {
     /// Selects the sessions that this session started.
     pub parent_session_id: Option<SessionId>,
     /// Selects the sessions with an item by this agent, or by one whose name matches a pattern ([`matches_pattern`]).
+    /// Only lists that show agents verify the rows by which it selects.
     pub agent: Option<Box<str>>,
     /// Selects the sessions whose title contains this text; ASCII letters match in either case.
     pub title: Option<Box<str>>,
