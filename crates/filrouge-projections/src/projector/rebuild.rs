@@ -12,10 +12,11 @@ impl Projector {
     /// Compares the target's published generation with the note, and begins a rebuild if they differ, or if the
     /// settings have changed.
     pub(super) async fn check_target(&mut self, stored: Stored<State>) -> Result<Next, StepError> {
-        for filled in stored.value.generations() {
+        let positions = stored.value.generations();
+        let positions: Vec<Position> = positions.map(|g| (&g.position).into()).collect();
+        for position in positions {
             let feed = &self.engine.index_feed;
-            let at = Position::from(&filled.position);
-            if feed.changed_after(at, 1).await?.is_none() {
+            if feed.changed_after(position, 1).await?.is_none() {
                 return self.start_over(stored).await;
             }
         }
