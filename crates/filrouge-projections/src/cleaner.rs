@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::calls::{Calls, StepError};
 use crate::projection::Projection;
 use crate::state::{State, Uncleaned, change_uncleaned, read_uncleaned, state_note};
-use crate::target::SessionKey;
+use crate::target::{SessionKey, TargetError};
 
 /// How often the note is read while the process that feeds the projection cleans it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -140,8 +140,16 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
                 return Ok(Direct::Empty);
             }
         }
-        let refreshed = calls.refresh(&key, &generations, uncleaned.commit).await?;
+        let refreshed = calls.refresh(&key, &generations, uncleaned.commit).await;
         let known = known_generations(calls).await?;
+        let refreshed = match refreshed {
+            // Another generation was published meanwhile, and this one deleted.
+            Err(StepError::Target(TargetError::Altered(_), _)) if known != generations => {
+                generations = known;
+                continue;
+            }
+            refreshed => refreshed?,
+        };
         if known.is_empty() {
             return Ok(Direct::Unknown);
         }

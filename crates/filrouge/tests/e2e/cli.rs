@@ -254,6 +254,7 @@ fn help_shows_all_commands() {
         "lineage",
         "stats",
         "erase",
+        "project",
         "verify",
         "doctor",
         "anchor",
