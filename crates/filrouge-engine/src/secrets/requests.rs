@@ -195,11 +195,7 @@ impl RequestMasker<'_> {
     }
 
     /// Masks credentials of both kinds in a user's text.
-    pub(crate) fn mask_user_text(
-        &mut self,
-        text: &mut Option<JsonText>,
-        field: &str,
-    ) -> Result<(), Failure> {
+    fn mask_user_text(&mut self, text: &mut Option<JsonText>, field: &str) -> Result<()> {
         if let Some(plain) = text
             && let Some(masked) = self.mask_both_kinds(plain.as_token(), &|| field.to_owned())?
         {

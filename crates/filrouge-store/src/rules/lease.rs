@@ -302,10 +302,7 @@ pub fn check_lease(
 
 /// Releases the lease in the head if the write requests it and comes from the lease's holder. Returns whether it was
 /// released.
-pub(super) fn release_in_head<T: Tx>(
-    w: &ActiveWrite<'_, T>,
-    session: &mut VerifiedSession,
-) -> bool {
+fn release_in_head<T: Tx>(w: &ActiveWrite<'_, T>, session: &mut VerifiedSession) -> bool {
     let lease = &session.head.lease;
     let is_requested = w
         .scope
