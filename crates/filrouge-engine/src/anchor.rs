@@ -10,7 +10,7 @@ use filrouge_store::{
     Domain, KeyId, Keyring, Lane, LanePosition, Lanes, Ledger, MAC_BYTES, Position, View,
     equal_macs,
 };
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::keyfile::{WriteMode, open_locked, write_atomic};
@@ -115,7 +115,7 @@ impl Anchor {
     /// # Errors
     /// `integrity_error` when the file was changed, `key_missing` when its key is not in the keyring,
     /// `store_unavailable` when it cannot be read.
-    pub fn read(&self) -> Result<Option<Position>, Failure> {
+    pub fn read(&self) -> Result<Option<Position>> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -146,7 +146,7 @@ impl Anchor {
     ///
     /// # Errors
     /// `store_unavailable` when it cannot be written.
-    pub fn set(&self, position: &Position) -> Result<(), Failure> {
+    pub fn set(&self, position: &Position) -> Result<()> {
         let key_id = self.keyring.active();
         let lanes = position.iter().map(|(lane, newest)| StoredLane {
             lane: lane.number(),
@@ -174,7 +174,7 @@ impl Anchor {
     ///
     /// # Errors
     /// As [`Self::read`] and [`Self::set`].
-    pub fn advance(&self, position: &Position) -> Result<(), Failure> {
+    pub fn advance(&self, position: &Position) -> Result<()> {
         let _lock = self.lock()?;
         let Some(current) = self.read()? else {
             return self.set(position);
@@ -191,7 +191,7 @@ impl Anchor {
         }
     }
 
-    fn lock(&self) -> Result<File, Failure> {
+    fn lock(&self) -> Result<File> {
         let path = self.path.with_extension("lock");
         let open = || -> io::Result<File> {
             if let Some(directory) = path.parent() {
@@ -208,7 +208,7 @@ impl Anchor {
     /// # Errors
     /// `key_missing` when the anchor's key is not in the keyring, `store_unavailable` when its file cannot be read or
     /// written, and the ledger's errors.
-    pub async fn check(&self, ledger: &dyn Ledger) -> Result<AnchorState, Failure> {
+    pub async fn check(&self, ledger: &dyn Ledger) -> Result<AnchorState> {
         let anchored = match self.read() {
             Ok(anchored) => anchored,
             Err(e) if e.code == ErrorCode::IntegrityError => {
@@ -257,11 +257,7 @@ struct Contradiction {
 
 impl Contradiction {
     /// Compares a lane of the store with a recorded commit; `None` if the store has this commit.
-    fn find(
-        view: &(dyn View + '_),
-        lane: Lane,
-        recorded: LanePosition,
-    ) -> Result<Option<Self>, Failure> {
+    fn find(view: &(dyn View + '_), lane: Lane, recorded: LanePosition) -> Result<Option<Self>> {
         let number = recorded.commit_no;
         let Some(preceding) = number.checked_sub(1) else {
             return Ok(None);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use filrouge_store::read::{LedgerSnapshot, VerifiedSession, in_session};
-use filrouge_types::{Failure, Item, Recorded, SessionId, TurnId};
+use filrouge_types::{Item, Recorded, Result, SessionId, TurnId};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Context;
@@ -16,11 +16,7 @@ impl Context {
     ///
     /// # Errors
     /// `session_not_found`, `limit_exceeded` when its contents have more than 256 MiB, `integrity_error`.
-    pub async fn conversation(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-    ) -> Result<Recorded, Failure> {
+    pub async fn conversation(&self, caller: &Caller, session: &SessionId) -> Result<Recorded> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger
             .query_session(scope, session, move |snapshot, scope, id| {
@@ -34,7 +30,7 @@ impl Context {
 pub(crate) fn read_conversation(
     snapshot: &LedgerSnapshot<'_>,
     loaded: VerifiedSession,
-) -> Result<Recorded, Failure> {
+) -> Result<Recorded> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
     let mut bytes_left = CONTENTS_MAX;

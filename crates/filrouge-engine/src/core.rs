@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use filrouge_store::command::{Interrupt, Outcome, Scope, Write};
 use filrouge_store::{CommittedWrite, Durability, Entropy, Ledger};
-use filrouge_types::{Clock, Failure, Turn};
+use filrouge_types::{Clock, Result, Turn};
 
 use crate::cleaning::Cleaner;
 use crate::counters::Counters;
@@ -76,11 +76,7 @@ impl Core {
 
     /// Writes a command, counts it and logs it. If the write erases contents or hides the session from some callers,
     /// the index drops the session before and after the write.
-    pub(crate) async fn write(
-        &self,
-        scope: &Scope,
-        write: Write,
-    ) -> Result<CommittedWrite, Failure> {
+    pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<CommittedWrite> {
         match write.is_retraction() {
             true => self.write_and_forget(scope, write).await,
             false => self.write_and_log(scope, write).await,
@@ -92,7 +88,7 @@ impl Core {
         &self,
         scope: &Scope,
         write: Write,
-    ) -> Result<CommittedWrite, Failure> {
+    ) -> Result<CommittedWrite> {
         let command = command_as(scope, write);
         let trace = Trace::begin(&command);
         let written = self.ledger.write(command).await;
@@ -119,7 +115,7 @@ impl Core {
         scope: &Scope,
         write: Write,
         masked: &Masked,
-    ) -> Result<Written<Turn>, Failure> {
+    ) -> Result<Written<Turn>> {
         let stored = self.write(scope, write).await?;
         let Outcome::Turn(turn, _) = stored.outcome else {
             return Err(unexpected_outcome());
@@ -130,11 +126,7 @@ impl Core {
     }
 
     /// Interrupts a turn; returns `false` if the turn was not changed, for example because it had ended.
-    pub(crate) async fn interrupt_turn(
-        &self,
-        scope: &Scope,
-        interrupt: Interrupt,
-    ) -> Result<bool, Failure> {
+    pub(crate) async fn interrupt_turn(&self, scope: &Scope, interrupt: Interrupt) -> Result<bool> {
         let stored = self.write(scope, Write::Interrupt(interrupt)).await?;
         match stored.outcome {
             Outcome::Interrupted(committed) => Ok(committed.is_some()),

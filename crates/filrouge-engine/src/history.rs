@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, IdentityId, ItemBody, Role, SessionId, TenantId, Turn, TurnId,
-    TurnStatus, Variant,
+    Channel, ErrorCode, Failure, IdentityId, ItemBody, Result, Role, SessionId, TenantId, Turn,
+    TurnId, TurnStatus, Variant,
 };
 
 use crate::caller::Caller;
@@ -75,7 +75,7 @@ impl History {
         identity_id: Option<IdentityId>,
         session_id: SessionId,
         request: StartTurn,
-    ) -> Result<TurnId, Failure> {
+    ) -> Result<TurnId> {
         let caller = self.caller(identity_id);
         let turn = self.engine.turns.start(&caller, session_id, request);
         Ok(turn.await?.turn_id)
@@ -92,7 +92,7 @@ impl History {
         session_id: SessionId,
         turn_id: TurnId,
         request: FinalizeTurn,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let caller = self.caller(identity_id);
         let turns = &self.engine.turns;
         let turn = turns.finalize(&caller, session_id, turn_id, request);
@@ -109,7 +109,7 @@ impl History {
         identity_id: Option<IdentityId>,
         session_id: &SessionId,
         limit: usize,
-    ) -> Result<Vec<Turn>, Failure> {
+    ) -> Result<Vec<Turn>> {
         let limit = limit.min(TURNS_MAX);
         if limit == 0 {
             return Ok(Vec::new());
@@ -133,7 +133,7 @@ impl History {
         identity_id: Option<IdentityId>,
         session_id: &SessionId,
         limit: usize,
-    ) -> Result<Vec<QuestionAnswer>, Failure> {
+    ) -> Result<Vec<QuestionAnswer>> {
         let turns = self.list_recent_finalized_turns(identity_id, session_id, limit);
         let pair = |turn: &Turn| {
             Some(QuestionAnswer {
@@ -150,7 +150,7 @@ impl History {
         caller: &Caller,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Vec<Turn>, Failure> {
+    ) -> Result<Vec<Turn>> {
         let turns = &self.engine.turns;
         let query = finalized_turns(limit, None);
         let (mut collected, mut cursor) = match turns.recent(caller, session, &query).await? {
@@ -186,7 +186,7 @@ impl History {
         &self,
         identity_id: IdentityId,
         session_id: SessionId,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if self.link_existing(&identity_id, &session_id).await? {
             return Ok(());
         }
@@ -207,11 +207,7 @@ impl History {
 
     /// Links an existing session to the identity, before anything is written on its behalf; `false` when the session
     /// does not exist.
-    async fn link_existing(
-        &self,
-        identity: &IdentityId,
-        session: &SessionId,
-    ) -> Result<bool, Failure> {
+    async fn link_existing(&self, identity: &IdentityId, session: &SessionId) -> Result<bool> {
         let caller = self.caller(Some(identity.clone()));
         let sessions = &self.engine.sessions;
         match sessions.get(&caller, session).await {
@@ -236,7 +232,7 @@ impl History {
     /// for a finalized turn without a neutral answer; `turn_redacted` for one whose contents were erased;
     /// `turn_mismatch` when the id is not the one derived from session and request, or when another identity owns the
     /// stored turn; `session_conflict` when another identity owns the session; and the store's errors.
-    pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
+    pub async fn insert_turn(&self, turn: Turn) -> Result<()> {
         self.check_insertable(&turn)?;
         let Some(identity) = turn.identity_id.clone() else {
             return Err(ErrorCode::Invalid.failure("a turn must have an identity to be inserted"));
@@ -280,7 +276,7 @@ impl History {
     }
 
     /// Refuses a turn that may not be inserted.
-    fn check_insertable(&self, turn: &Turn) -> Result<(), Failure> {
+    fn check_insertable(&self, turn: &Turn) -> Result<()> {
         if turn.deleted_at.is_some() {
             let detail = format!(
                 "turn {} was redacted; it is not recorded again",
@@ -317,7 +313,7 @@ impl History {
         session_id: SessionId,
         turn_id: TurnId,
         request: FinalizeTurn,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.finalize_turn(Some(identity_id), session_id, turn_id, request)
             .await
     }
@@ -333,7 +329,7 @@ impl History {
         identity_id: Option<IdentityId>,
         session_id: SessionId,
         request: StartTurn,
-    ) -> Result<TurnId, Failure> {
+    ) -> Result<TurnId> {
         let is_linked = match &identity_id {
             Some(identity) => self.link_existing(identity, &session_id).await?,
             None => true,
@@ -364,7 +360,7 @@ impl History {
         turn_id: Option<TurnId>,
         request: FinalizeTurn,
         start: Option<StartTurn>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let turn_id = match (turn_id, start) {
             (Some(turn), _) => turn,
             (None, Some(start)) if self.best_effort_finalize => {

@@ -4,7 +4,7 @@
 //! `docs/kpi.md`.
 
 use filrouge_store::command::{Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, TenantId, Timestamp};
+use filrouge_types::{ErrorCode, Result, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Permission};
@@ -92,11 +92,7 @@ impl Events {
     /// `forbidden` on behalf of an end user; `invalid` for a window that is empty or has too many rows;
     /// `limit_exceeded` when one row has more sessions than can be counted; `integrity_error`, `key_missing`, and the
     /// ledger's errors.
-    pub async fn key_figures(
-        &self,
-        caller: &Caller,
-        query: KpiQuery,
-    ) -> Result<KpiReport, Failure> {
+    pub async fn key_figures(&self, caller: &Caller, query: KpiQuery) -> Result<KpiReport> {
         let scope = operator_scope(caller)?;
         let until = query.until.unwrap_or_else(|| self.clock.now());
         let since = query.since.unwrap_or_else(|| subtract_micros(until, WEEK));
@@ -135,7 +131,7 @@ impl Events {
 }
 
 /// Refuses the scope of an end user: key figures cover an entire tenant.
-fn operator_scope(caller: &Caller) -> Result<Scope, Failure> {
+fn operator_scope(caller: &Caller) -> Result<Scope> {
     let scope = caller.scope(Permission::Administer)?;
     match scope.viewer {
         Viewer::Operator => Ok(scope),

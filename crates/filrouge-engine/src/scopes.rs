@@ -25,7 +25,7 @@ use filrouge_store::read::session_conflict;
 use filrouge_store::{
     CommittedWrite, Durability, Entropy, FairSlots, Keyring, Ledger, Slot, SlotBounds, WorkSize,
 };
-use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
+use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, Result, SessionId, TenantId};
 use quick_cache::sync::Cache;
 use tokio::sync::RwLock;
 use tracing::Instrument;
@@ -106,18 +106,14 @@ impl LedgerLayer for TieredLedger {
         self.ledger.as_ref()
     }
 
-    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite> {
         if command.write.is_retraction() {
             return self.write_uninterrupted(command).await;
         }
         self.write_to_tier(command).await
     }
 
-    async fn inspect(
-        &self,
-        subject: QuerySubject<'_>,
-        query: SnapshotQuery,
-    ) -> Result<(), Failure> {
+    async fn inspect(&self, subject: QuerySubject<'_>, query: SnapshotQuery) -> Result<()> {
         match subject {
             QuerySubject::Session(scope, session) => {
                 self.inspect_session(scope, session, query).await
@@ -202,7 +198,7 @@ impl TieredLedger {
     }
 
     /// Sends a write to the tier of its session.
-    async fn write_to_tier(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write_to_tier(&self, command: Command) -> Result<CommittedWrite> {
         if !self.allows_ephemeral() {
             return self.write_to_ledger(command).await;
         }
@@ -214,7 +210,7 @@ impl TieredLedger {
 
     /// Performs a write that deletes contents in both tiers. It completes even if the caller has disconnected, because
     /// stopping halfway would leave contents that must be deleted.
-    async fn write_uninterrupted(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write_uninterrupted(&self, command: Command) -> Result<CommittedWrite> {
         let internal = |detail: String| Failure::new(ErrorCode::Internal, detail);
         let Some(scopes) = self.this.upgrade() else {
             return Err(internal("the stores are being closed".to_owned()));
@@ -229,7 +225,7 @@ impl TieredLedger {
     }
 
     /// Writes to the ledger, and updates or removes the session's copy.
-    async fn write_to_ledger(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write_to_ledger(&self, command: Command) -> Result<CommittedWrite> {
         let Some(session) = command.write.session_id() else {
             return self.ledger.write(command).await;
         };
@@ -306,7 +302,7 @@ impl TieredLedger {
 
     /// Performs a write to a durable session. After an identity's first write to it in this process, searches the hot
     /// store for turns from before the login.
-    async fn write_durable(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write_durable(&self, command: Command) -> Result<CommittedWrite> {
         let required = self.required_search(&command);
         let stored = self.write_to_ledger(command).await?;
         if let Some((scope, session, identity)) = required {
@@ -336,14 +332,14 @@ impl TieredLedger {
     }
 
     /// Whether the hot store has the session.
-    async fn has_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+    async fn has_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool> {
         let _slot = self.ephemeral_slot(scope).await;
         let is_ephemeral = self.ephemeral.has_session(&scope.tenant, session).await;
         self.tally.observe(is_ephemeral)
     }
 
     /// Performs a write to an ephemeral session.
-    async fn write_ephemeral(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write_ephemeral(&self, command: Command) -> Result<CommittedWrite> {
         let slot = self.ephemeral_slot(&command.scope).await;
         let written = self.ephemeral.write(&command).await;
         drop(slot);
@@ -384,7 +380,7 @@ impl TieredLedger {
         tenant: &TenantId,
         session: &SessionId,
         edition: Edition,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (attempts_max, pause) = REMOVAL_ATTEMPTS;
         let mut attempts = 1;
         loop {

@@ -7,7 +7,7 @@ use filrouge_store::command::{
 use filrouge_store::read::SessionPage;
 use filrouge_store::verify::{Finding, VerificationReport};
 use filrouge_types::{
-    ErrorCode, Failure, IdentityId, RawJson, Session, SessionId, Timestamp, TurnId,
+    ErrorCode, IdentityId, RawJson, Result, Session, SessionId, Timestamp, TurnId,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -29,7 +29,7 @@ impl Sessions {
         &self,
         caller: &Caller,
         request: CreateSession,
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         self.create_with_times(caller, request, None).await
     }
 
@@ -43,7 +43,7 @@ impl Sessions {
         caller: &Caller,
         request: CreateSession,
         times: [Timestamp; 2],
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         self.create_with_times(caller, request, Some(times)).await
     }
 
@@ -52,7 +52,7 @@ impl Sessions {
         caller: &Caller,
         request: CreateSession,
         times: Option<[Timestamp; 2]>,
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
         limits.check_metadata(request.metadata.as_ref(), "metadata")?;
@@ -89,7 +89,7 @@ impl Sessions {
         }
     }
 
-    fn random_session_id(&self) -> Result<SessionId, Failure> {
+    fn random_session_id(&self) -> Result<SessionId> {
         let mut bytes = [0; 16];
         self.entropy.fill(&mut bytes)?;
         // The id begins with the time, so that ids generated one after the other are adjacent in an index.
@@ -110,7 +110,7 @@ impl Sessions {
         session_id: SessionId,
         mut request: PatchSession,
         versions: Option<Vec<[u8; 16]>>,
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
@@ -158,7 +158,7 @@ impl Sessions {
         caller: &Caller,
         session_id: SessionId,
         request: CloseRequest,
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         let scope = &caller.scope(Permission::Write)?;
         let mut reason = request.reason;
         self.limits().check_label(reason.as_deref(), "reason")?;
@@ -180,7 +180,7 @@ impl Sessions {
         caller: &Caller,
         session_id: SessionId,
         identity_id: IdentityId,
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         let scope = &caller.scope(Permission::Link)?;
         let identity = caller.identity();
         if identity.is_some_and(|identity| *identity != identity_id) {
@@ -199,7 +199,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
-    pub async fn get(&self, caller: &Caller, id: &SessionId) -> Result<Session, Failure> {
+    pub async fn get(&self, caller: &Caller, id: &SessionId) -> Result<Session> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.session(scope, id).await
     }
@@ -214,7 +214,7 @@ impl Sessions {
         filter: SessionFilter,
         cursor: Option<String>,
         limit: usize,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<SessionPage> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.sessions(scope, filter, cursor, limit).await
     }
@@ -230,7 +230,7 @@ impl Sessions {
         filter: SessionFilter,
         cursor: Option<String>,
         limit: usize,
-    ) -> Result<(SessionPage, Vec<Finding>), Failure> {
+    ) -> Result<(SessionPage, Vec<Finding>)> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger
             .list_sessions(scope, filter, cursor, limit)
@@ -241,11 +241,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `session_not_found`, `session_ephemeral`, and the store's errors if it does not answer.
-    pub async fn verify(
-        &self,
-        caller: &Caller,
-        id: SessionId,
-    ) -> Result<VerificationReport, Failure> {
+    pub async fn verify(&self, caller: &Caller, id: SessionId) -> Result<VerificationReport> {
         let scope = caller.scope(Permission::Read)?;
         self.check_in_ledger(&scope, &id).await?;
         self.ledger.verify(Some((scope, id))).await
@@ -256,7 +252,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `internal` when the system provides no randomness.
-    pub fn generate_token(&self, caller: &mut Caller) -> Result<Option<SecretString>, Failure> {
+    pub fn generate_token(&self, caller: &mut Caller) -> Result<Option<SecretString>> {
         // A session that an operator creates is anonymous as well, because it has no owner.
         let anonymous = caller.identity().is_none();
         if !self.settings.require_session_token || !anonymous || caller.token().is_some() {
@@ -297,7 +293,7 @@ impl Sessions {
         scope: &Scope,
         write: Write,
         masked: &Masked,
-    ) -> Result<Written<Session>, Failure> {
+    ) -> Result<Written<Session>> {
         let stored = self.write(scope, write).await?;
         match stored.outcome {
             Outcome::Session { session, .. } => {

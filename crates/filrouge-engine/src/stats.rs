@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use filrouge_store::command::Scope;
 use filrouge_store::read::{Findings, LedgerSnapshot, VerifiedSession, in_session};
 use filrouge_store::verify::Finding;
-use filrouge_types::{Failure, SessionId, Timestamp, TurnId, TurnStatus};
+use filrouge_types::{Result, SessionId, Timestamp, TurnId, TurnStatus};
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
@@ -119,11 +119,7 @@ impl Stats {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
-    pub async fn of(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-    ) -> Result<SessionStatistics, Failure> {
+    pub async fn of(&self, caller: &Caller, session: &SessionId) -> Result<SessionStatistics> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger
             .query_session(scope, session, move |snapshot, scope, id| {
@@ -140,7 +136,7 @@ fn statistics(
     scope: &Scope,
     session_id: SessionId,
     mut items_left: u64,
-) -> Result<SessionStatistics, Failure> {
+) -> Result<SessionStatistics> {
     let loaded = snapshot.get(scope, &session_id)?;
     let mut findings = Findings::default();
     let descendants = descendants(snapshot, scope, &session_id, &mut findings)?;
@@ -188,7 +184,7 @@ struct TurnState {
 fn turns(
     snapshot: &LedgerSnapshot<'_>,
     session: &VerifiedSession,
-) -> Result<HashMap<TurnId, TurnState>, Failure> {
+) -> Result<HashMap<TurnId, TurnState>> {
     let mut turns = HashMap::new();
     let (mut before, mut newer) = (None, None);
     loop {
@@ -215,7 +211,7 @@ fn session_sums(
     snapshot: &LedgerSnapshot<'_>,
     session: &VerifiedSession,
     counted_items: &mut CountedItems,
-) -> Result<[Statistics; 2], Failure> {
+) -> Result<[Statistics; 2]> {
     let origin = Origin::of(&session.row.metadata);
     let mut turns = turns(snapshot, session)?;
     let mut all = Statistics {

@@ -2,7 +2,7 @@
 //! `Ledger` trait offers.
 
 use filrouge_store::Scope;
-use filrouge_types::{Failure, SessionId};
+use filrouge_types::{Result, SessionId};
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -32,7 +32,7 @@ impl Core {
         scope: &Scope,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Option<RecentTurns>, Failure> {
+    ) -> Result<Option<RecentTurns>> {
         match &self.tiers {
             Some(tiers) => tiers.recent_turns(scope, session, limit).await,
             None => Ok(None),
@@ -41,11 +41,7 @@ impl Core {
 
     /// Fails with `session_ephemeral` if the session is only in the hot store; for operations that need its chain in
     /// the ledger.
-    pub(crate) async fn check_in_ledger(
-        &self,
-        scope: &Scope,
-        id: &SessionId,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn check_in_ledger(&self, scope: &Scope, id: &SessionId) -> Result<()> {
         match self.in_hot(scope, id).await? {
             true => Err(session_ephemeral(id)),
             false => Ok(()),
@@ -53,7 +49,7 @@ impl Core {
     }
 
     /// Whether the session is only in the hot store, so that no commit of the ledger concerns it.
-    pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+    pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool> {
         match &self.tiers {
             Some(tiers) => tiers.in_hot(scope, session).await,
             None => Ok(false),
@@ -62,11 +58,7 @@ impl Core {
 
     /// Whether a write to this session would now go only to the hot store. This is not the case for a session that can
     /// continue in the spool, because that session is in the ledger.
-    pub(crate) async fn is_ephemeral(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-    ) -> Result<bool, Failure> {
+    pub(crate) async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool> {
         match &self.tiers {
             Some(tiers)
                 if !self

@@ -1,7 +1,7 @@
 //! Turns and their items: start, append, end, replace, import, read.
 
 use filrouge_store::read::{ItemPage, TurnOrder, TurnPage, TurnQuery};
-use filrouge_types::{Failure, RequestId, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{RequestId, Result, SessionId, Turn, TurnId, TurnStatus};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
@@ -51,12 +51,7 @@ impl Turns {
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`, and the ledger's errors.
-    pub async fn get(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        id: TurnId,
-    ) -> Result<Turn, Failure> {
+    pub async fn get(&self, caller: &Caller, session: &SessionId, id: TurnId) -> Result<Turn> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.turn(scope, session, id).await
     }
@@ -71,7 +66,7 @@ impl Turns {
         caller: &Caller,
         session: &SessionId,
         query: ListTurns,
-    ) -> Result<TurnPage, Failure> {
+    ) -> Result<TurnPage> {
         let scope = &caller.scope(match query.include_redacted {
             true => Permission::IncludeRedacted,
             false => Permission::Read,
@@ -112,7 +107,7 @@ impl Turns {
         caller: &Caller,
         session: &SessionId,
         query: &ListTurns,
-    ) -> Result<Option<RecentTurns>, Failure> {
+    ) -> Result<Option<RecentTurns>> {
         let is_first_page = query.status == Some(TurnStatus::Finalized) && query.cursor.is_none();
         if !is_first_page || query.include_redacted || query.request_id.is_some() {
             return Ok(None);
@@ -131,7 +126,7 @@ impl Turns {
         session: &SessionId,
         after: u64,
         limit: usize,
-    ) -> Result<ItemPage, Failure> {
+    ) -> Result<ItemPage> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.items(scope, session, after, limit).await
     }

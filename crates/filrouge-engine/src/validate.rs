@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
-use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
+use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Result};
 
 use crate::part_types::{KNOWN, misspelled};
 use crate::shared::invalid;
@@ -115,7 +115,7 @@ fn arguments_in(parts: &str, members: &[Members<'_>]) -> Vec<Range<usize>> {
 
 /// Checks that parts are an array of objects with a `type`. A caller's parts must not have a [`RESERVED`] or misspelled
 /// type, nor plain words that are spelled with escapes. Returns the byte ranges of the arguments of tool calls.
-fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
+fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>> {
     let malformed = |what: String| {
         invalid(what).with_hint(
             r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#,
@@ -177,7 +177,7 @@ fn too_large(field: &str, bytes: usize, max: usize) -> Failure {
     Failure::new(ErrorCode::LimitExceeded, detail)
 }
 
-fn check_count(items: usize) -> Result<(), Failure> {
+fn check_count(items: usize) -> Result<()> {
     if items as u64 > TURN_ITEMS_MAX {
         return Err(ErrorCode::LimitExceeded.failure(format!(
             "a turn has at most {TURN_ITEMS_MAX} items, these are more"
@@ -193,7 +193,7 @@ impl Limits {
         &self,
         items: Vec<ItemBody>,
         author: Author,
-    ) -> Result<Vec<ValidatedItem>, Failure> {
+    ) -> Result<Vec<ValidatedItem>> {
         check_count(items.len())?;
         let items = items.into_iter().enumerate();
         let checked = items.map(|(index, body)| {
@@ -208,14 +208,14 @@ impl Limits {
     }
 
     /// Checks the number and the sizes of items as they are about to be written. Their parts were checked before.
-    pub(crate) fn check_sizes(&self, items: &[ItemBody]) -> Result<(), Failure> {
+    pub(crate) fn check_sizes(&self, items: &[ItemBody]) -> Result<()> {
         check_count(items.len())?;
         let mut items = items.iter().enumerate();
         items.try_for_each(|(index, item)| self.check_item(item, index, Author::Engine))
     }
 
     /// Checks an item's fields other than its parts, and its total size. `index` is its index in the request.
-    fn check_item(&self, item: &ItemBody, index: usize, author: Author) -> Result<(), Failure> {
+    fn check_item(&self, item: &ItemBody, index: usize, author: Author) -> Result<()> {
         if author == Author::Caller && item.item_id.as_ref().is_some_and(is_stream_key) {
             let what = "keys of this form are reserved for items of recorded streams";
             return Err(invalid(format!("items[{index}].item_id: {what}"))
@@ -231,7 +231,7 @@ impl Limits {
         self.check_size(item.bytes(), &format!("items[{index}]"))
     }
 
-    pub(crate) fn check_label(&self, text: Option<&str>, field: &str) -> Result<(), Failure> {
+    pub(crate) fn check_label(&self, text: Option<&str>, field: &str) -> Result<()> {
         match text {
             Some(t) if t.len() > self.label_bytes => {
                 Err(too_large(field, t.len(), self.label_bytes))
@@ -242,7 +242,7 @@ impl Limits {
     }
 
     /// Checks that a value is a JSON object of bounded size, or absent.
-    pub(crate) fn check_object(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
+    pub(crate) fn check_object(&self, json: Option<&RawJson>, field: &str) -> Result<()> {
         match json {
             Some(json) if !json.is_object() => {
                 Err(invalid(format!("{field} must be a JSON object")))
@@ -253,11 +253,7 @@ impl Limits {
     }
 
     /// Checks the metadata of a session or a turn, or an event's detail: an object of bounded size, or absent.
-    pub(crate) fn check_metadata(
-        &self,
-        json: Option<&RawJson>,
-        field: &str,
-    ) -> Result<(), Failure> {
+    pub(crate) fn check_metadata(&self, json: Option<&RawJson>, field: &str) -> Result<()> {
         self.check_object(json, field)?;
         let bytes = json.map_or(0, |j| j.as_str().len());
         if bytes <= self.metadata_bytes {
@@ -268,11 +264,11 @@ impl Limits {
     }
 
     /// Checks that a text has a bounded size, or is absent.
-    pub(crate) fn check_text(&self, text: Option<&JsonText>, field: &str) -> Result<(), Failure> {
+    pub(crate) fn check_text(&self, text: Option<&JsonText>, field: &str) -> Result<()> {
         self.check_size(text.map_or(0, |t| t.as_token().len()), field)
     }
 
-    fn check_size(&self, bytes: usize, field: &str) -> Result<(), Failure> {
+    fn check_size(&self, bytes: usize, field: &str) -> Result<()> {
         if bytes <= self.item_bytes {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use filrouge_engine::Written;
 use filrouge_store::Durability;
 use filrouge_store::verify::Finding;
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Result};
 
 use serde::Serialize;
 
@@ -98,9 +98,7 @@ pub fn create_response<T: Serialize>(new: bool, value: &Written<T>) -> RouteResu
 ///
 /// # Errors
 /// The failure of the write; `internal` when the value cannot be serialized.
-pub async fn written<T: Serialize>(
-    write: impl Future<Output = Result<Written<T>, Failure>>,
-) -> RouteResult {
+pub async fn written<T: Serialize>(write: impl Future<Output = Result<Written<T>>>) -> RouteResult {
     write_response(&write.await?)
 }
 
@@ -108,9 +106,7 @@ pub async fn written<T: Serialize>(
 ///
 /// # Errors
 /// The failure of the write; `internal` when the value cannot be serialized.
-pub async fn created<T: Serialize>(
-    write: impl Future<Output = Result<Written<T>, Failure>>,
-) -> RouteResult {
+pub async fn created<T: Serialize>(write: impl Future<Output = Result<Written<T>>>) -> RouteResult {
     let value = write.await?;
     create_response(!value.replayed, &value)
 }
@@ -120,7 +116,7 @@ pub async fn created<T: Serialize>(
 /// # Errors
 /// The failure of the read; `internal` when a row cannot be serialized.
 pub async fn page<T: Serialize>(
-    read: impl Future<Output = Result<(Vec<T>, Option<String>), Failure>>,
+    read: impl Future<Output = Result<(Vec<T>, Option<String>)>>,
 ) -> RouteResult {
     let (data, next_cursor) = read.await?;
     json(&Page {

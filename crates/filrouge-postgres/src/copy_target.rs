@@ -5,7 +5,7 @@
 
 use filrouge_store::copy::{CopyTarget, CopyWrites, StartedCopy, TargetContents, overtaken_run};
 use filrouge_store::{Lanes, View, random_id};
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
@@ -63,7 +63,7 @@ impl PostgresCopyTarget {
     }
 
     /// Returns the connection; connects at the first call.
-    fn connection(&mut self) -> Result<&mut CopyConnection, Failure> {
+    fn connection(&mut self) -> Result<&mut CopyConnection> {
         if self.connection.is_none() {
             let driver = Driver::on_current_thread()?;
             let connector = Connector::new(self.options.server.clone(), self.options.lock_timeout);
@@ -89,7 +89,7 @@ impl Drop for PostgresCopyTarget {
     }
 }
 
-async fn contents(client: &Client) -> Result<TargetContents, Failure> {
+async fn contents(client: &Client) -> Result<TargetContents> {
     if migrate::version(client).await? == 0 {
         return Ok(TargetContents::Nothing);
     }
@@ -104,7 +104,7 @@ async fn contents(client: &Client) -> Result<TargetContents, Failure> {
     })
 }
 
-async fn put_store_value(client: &Client, name: &str, value: &str) -> Result<(), Failure> {
+async fn put_store_value(client: &Client, name: &str, value: &str) -> Result<()> {
     let sql = "INSERT INTO filrouge.store (name, value) VALUES ($1, $2)
          ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value";
     let params: [(Param<'_>, Type); 2] = [(&name, Type::TEXT), (&value, Type::TEXT)];
@@ -118,12 +118,7 @@ async fn put_store_value(client: &Client, name: &str, value: &str) -> Result<(),
 ///
 /// # Errors
 /// Fails if the store contains anything else.
-async fn mark_unfinished(
-    session: &Session,
-    lanes: Lanes,
-    source: &str,
-    run: &str,
-) -> Result<bool, Failure> {
+async fn mark_unfinished(session: &Session, lanes: Lanes, source: &str, run: &str) -> Result<bool> {
     let lock = session.run("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
     lock.await.map_err(|e| failure(&e))?;
     // A filrouge server that has this store open checks for the mark, under the lock of a lane, before it writes. It
@@ -143,37 +138,31 @@ async fn mark_unfinished(
 }
 
 /// Fetches the newest commit of each lane.
-fn fetch_newest(rows: &Rows<'_>) -> Result<Fetched, Failure> {
+fn fetch_newest(rows: &Rows<'_>) -> Result<Fetched> {
     let mut fetched = Fetched::default();
     let commits = rows.query_lanes(&NEWEST_LOG, &[])?;
     for (lane, commits) in rows.lanes.iter().zip(&commits) {
         let commits = commits.iter().map(|row| read_log(lane, row, 0));
-        fetched
-            .lanes
-            .insert(lane, commits.collect::<Result<_, Failure>>()?);
+        fetched.lanes.insert(lane, commits.collect::<Result<_>>()?);
     }
     Ok(fetched)
 }
 
 /// The database server's time.
-fn database_time(rows: &Rows<'_>) -> Result<Timestamp, Failure> {
+fn database_time(rows: &Rows<'_>) -> Result<Timestamp> {
     let row = rows.query_opt(&NOW, &[])?;
     let micros = row.map_or(Ok(0), |row| column(&row, 0))?;
     Ok(Timestamp::from_micros(micros))
 }
 
 impl CopyConnection {
-    fn run_sql(&self, sql: &str) -> Result<(), Failure> {
+    fn run_sql(&self, sql: &str) -> Result<()> {
         let result = self.driver.wait(self.connection.session.run(sql));
         result.map_err(|e| failure(&e))
     }
 
     /// Runs `work` in one transaction, which the SQL `begin` starts. Rolls back if `work` fails.
-    fn transact<T>(
-        &self,
-        begin: &str,
-        work: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    fn transact<T>(&self, begin: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.run_sql(&format!("{begin}{}", self.connection.transaction_settings))?;
         let result = work().and_then(|value| self.run_sql("COMMIT").map(|()| value));
         if result.is_err() {
@@ -185,7 +174,7 @@ impl CopyConnection {
 
     /// Runs `work` in one transaction. Fails if this run has not begun, or another run has since begun to write this
     /// copy.
-    fn write(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    fn write(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         self.transact(BEGIN, || {
             let client = self.connection.session.client();
             let sql = "SELECT value FROM filrouge.store WHERE name = 'copier' FOR UPDATE";
@@ -200,7 +189,7 @@ impl CopyConnection {
     }
 
     /// The rows of the target; fails before `begin`.
-    fn rows(&self) -> Result<Rows<'_>, Failure> {
+    fn rows(&self) -> Result<Rows<'_>> {
         let not_begun = || Failure::new(ErrorCode::Internal, "the copy was not begun");
         Ok(Rows {
             session: &self.connection.session,
@@ -212,12 +201,12 @@ impl CopyConnection {
 }
 
 impl CopyTarget for PostgresCopyTarget {
-    fn contents(&mut self) -> Result<TargetContents, Failure> {
+    fn contents(&mut self) -> Result<TargetContents> {
         let copy = self.connection()?;
         copy.driver.wait(contents(copy.connection.session.client()))
     }
 
-    fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
+    fn begin(&mut self, source: &str) -> Result<StartedCopy> {
         let options = self.options.clone();
         let id = random_id(options.entropy.as_ref())?;
         let copy = self.connection()?;
@@ -240,10 +229,7 @@ impl CopyTarget for PostgresCopyTarget {
         })
     }
 
-    fn with_view(
-        &mut self,
-        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn with_view(&mut self, query: &mut dyn FnMut(&dyn View) -> Result<()>) -> Result<()> {
         let copy = self.connection()?;
         let rows = copy.rows()?;
         copy.transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || {
@@ -251,7 +237,7 @@ impl CopyTarget for PostgresCopyTarget {
         })
     }
 
-    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<()> {
         let clock = self.options.clock.clone();
         let copy = self.connection()?;
         let rows = copy.rows()?;
@@ -269,7 +255,7 @@ impl CopyTarget for PostgresCopyTarget {
         })
     }
 
-    fn finish(&mut self) -> Result<(), Failure> {
+    fn finish(&mut self) -> Result<()> {
         let copy = self.connection()?;
         copy.write(|| {
             copy.run_sql("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')")

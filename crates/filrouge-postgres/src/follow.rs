@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use filrouge_store::rows::LogRow;
 use filrouge_store::{Lane, Lanes, Position};
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio::try_join;
@@ -106,7 +106,7 @@ impl CommitWatch {
 
     /// Watches over a connection to the server itself. If that cannot be opened and there is a pooler, first watches
     /// through the pooler until it can. Returns when the connection is lost or the ledger was dropped.
-    fn watch_with_fallback(&self, state: &mut WatchState) -> Result<(), Failure> {
+    fn watch_with_fallback(&self, state: &mut WatchState) -> Result<()> {
         let listen = listen(&self.connector);
         let listening = match &self.fallback {
             None => self.driver.wait(listen),
@@ -155,7 +155,7 @@ impl CommitWatch {
         connector: &Arc<Connector>,
         mut listen_retry: Option<ListenRetry>,
         state: &mut WatchState,
-    ) -> Result<Option<Listening>, Failure> {
+    ) -> Result<Option<Listening>> {
         connection.session.set_answer_timeout(self.answer_timeout);
         let mut state_read_at: Option<Instant> = None;
         let mut vacuum_due = false;
@@ -205,11 +205,7 @@ impl CommitWatch {
 
     /// Reads the state of the store that the commit log does not contain: the schema's version, and whether erased
     /// contents still have to be vacuumed. Records the version in `store_state`, and returns whether a vacuum is due.
-    fn read_store_state(
-        &self,
-        connection: &Connection,
-        store_state: &StoreState,
-    ) -> Result<bool, Failure> {
+    fn read_store_state(&self, connection: &Connection, store_state: &StoreState) -> Result<bool> {
         let (session, erasures) = (&connection.session, self.erasure.count());
         let answer = session.with_answer_timeout(async {
             let requests = query_lanes(session, &READ_REQUEST, self.lanes.iter());
@@ -248,7 +244,7 @@ impl CommitWatch {
         connection: &Connection,
         store_state: &StoreState,
         comparison: &mut Comparison,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let rows = Rows {
             session: &connection.session,
             driver: &self.driver,
@@ -281,7 +277,7 @@ struct ListenRetry {
     /// When the next attempt is due.
     next_attempt: Instant,
     /// The attempt in progress.
-    attempt: Option<JoinHandle<Result<Listening, Failure>>>,
+    attempt: Option<JoinHandle<Result<Listening>>>,
 }
 
 impl ListenRetry {
@@ -309,7 +305,7 @@ impl ListenRetry {
     }
 }
 
-async fn listen(connector: &Connector) -> Result<Listening, Failure> {
+async fn listen(connector: &Connector) -> Result<Listening> {
     connector.listen(&STATEMENTS).await
 }
 
@@ -341,7 +337,7 @@ fn verify_snapshot(
     store_state: &StoreState,
     comparison: &mut Comparison,
     verified: Vec<Option<Arc<LogRow>>>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let lanes: Vec<i16> = rows.lanes.iter().map(sql_lane).collect();
     let mut newest = read_newest_logs(&rows.query_columns(&NEWEST_LOGS, &lanes, &[], &[])?)?;
     for (lane, verified) in rows.lanes.iter().zip(verified) {
@@ -378,7 +374,7 @@ fn verify_snapshot(
 }
 
 /// Reads the database server's time into `clock`.
-pub(crate) fn read_database_time(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<(), Failure> {
+pub(crate) fn read_database_time(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<()> {
     let sent_at = std::time::Instant::now();
     if let Some(row) = rows.query_opt(&NOW, &[])? {
         clock.update(sent_at, Timestamp::from_micros(column(&row, 0)?));

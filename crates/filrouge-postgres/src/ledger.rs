@@ -12,7 +12,7 @@ use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, Health, Keyring, Lane, Lanes, Ledger, Position,
     QuerySubject, StoreLoad,
 };
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, Result};
 use tokio::sync::watch;
 
 use crate::clock::DatabaseClock;
@@ -58,7 +58,7 @@ impl PostgresLedger {
     /// # Errors
     /// `invalid` for another program's schema, a newer one or a server that is too old; `key_missing` when the store is
     /// written with another keyring; `store_unavailable`; `integrity_error`.
-    pub fn open(options: Options) -> Result<Self, Failure> {
+    pub fn open(options: Options) -> Result<Self> {
         let presence = Arc::new(Presence::new(options.entropy.as_ref())?);
         let connector = Connector::new(options.server.clone(), options.lock_timeout);
         let connector = Arc::new(connector.with_presence(presence.clone()));
@@ -140,7 +140,7 @@ impl PostgresLedger {
 
 #[async_trait]
 impl Ledger for PostgresLedger {
-    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite> {
         let lanes = self.lanes();
         let queue = &self.writes[self.writer_for(command.lane(lanes))];
         Ok(CommittedWrite {
@@ -149,11 +149,7 @@ impl Ledger for PostgresLedger {
         })
     }
 
-    async fn inspect(
-        &self,
-        subject: QuerySubject<'_>,
-        query: SnapshotQuery,
-    ) -> Result<(), Failure> {
+    async fn inspect(&self, subject: QuerySubject<'_>, query: SnapshotQuery) -> Result<()> {
         let lanes = self.lanes();
         match subject {
             QuerySubject::Store | QuerySubject::Listed(_) => {

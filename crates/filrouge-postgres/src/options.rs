@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::{Entropy, Keyring, Lanes};
-use filrouge_types::{Clock, Failure};
+use filrouge_types::{Clock, Result};
 
 use crate::target::Target;
 
@@ -51,11 +51,7 @@ impl Options {
     /// # Errors
     /// `invalid` when `url` is malformed, has an unknown parameter, or names a certificate that cannot be read. No
     /// error contains the URL, because the URL may contain a password.
-    pub fn new(
-        url: &str,
-        keyring: Arc<Keyring>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, Failure> {
+    pub fn new(url: &str, keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>) -> Result<Self> {
         Ok(Self {
             server: Target::parse(url)?,
             direct: None,
@@ -79,7 +75,7 @@ impl Options {
     ///
     /// # Errors
     /// As for [`Self::new`].
-    pub fn with_direct(mut self, url: &str) -> Result<Self, Failure> {
+    pub fn with_direct(mut self, url: &str) -> Result<Self> {
         let mut direct = Target::parse(url)?;
         if let Some(password) = &self.password {
             direct.set_password(password);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Pool, RecycleError, RecycleResult};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 
 use crate::connect::{Connection, Connector};
 use crate::session::Sql;
@@ -23,7 +23,7 @@ impl Manager for PooledConnector {
     type Type = Connection;
     type Error = Failure;
 
-    async fn create(&self) -> Result<Connection, Failure> {
+    async fn create(&self) -> Result<Connection> {
         let mut connection = self.connector.connect(self.statements).await?;
         if let Some(timeout) = self.answer_timeout {
             connection.session.set_answer_timeout(timeout);
@@ -42,11 +42,7 @@ impl Manager for PooledConnector {
 impl PooledConnector {
     /// Creates a pool of at most `max_size` connections. While all are in use, a caller waits at most `wait_timeout`
     /// for one.
-    pub(crate) fn pool(
-        self,
-        max_size: usize,
-        wait_timeout: Duration,
-    ) -> Result<Pool<Self>, Failure> {
+    pub(crate) fn pool(self, max_size: usize, wait_timeout: Duration) -> Result<Pool<Self>> {
         let pool = Pool::builder(self)
             .max_size(max_size)
             .wait_timeout(Some(wait_timeout))

@@ -10,7 +10,8 @@ use filrouge_store::rows::{
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
-    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+    EventKey, Failure, ItemId, RequestId, Result, SessionId, TenantId, Timestamp, TurnId,
+    TurnStatus,
 };
 use tokio_postgres::types::{FromSqlOwned, Type};
 use tokio_postgres::{Error, Row};
@@ -64,23 +65,23 @@ pub(crate) fn sql_lane(lane: Lane) -> i16 {
 }
 
 /// Decodes the column `lane`.
-pub(crate) fn read_lane(row: &Row, index: usize) -> Result<Lane, Failure> {
+pub(crate) fn read_lane(row: &Row, index: usize) -> Result<Lane> {
     let number: i16 = column(row, index)?;
     Ok(Lane::new(number.cast_unsigned()))
 }
 
 /// Decodes a column as the type that filrouge writes.
-pub(crate) fn column<T: FromSqlOwned>(row: &Row, index: usize) -> Result<T, Failure> {
+pub(crate) fn column<T: FromSqlOwned>(row: &Row, index: usize) -> Result<T> {
     row.try_get(index).map_err(|e| failure(&e))
 }
 
-pub(crate) fn read_u64(row: &Row, index: usize) -> Result<u64, Failure> {
+pub(crate) fn read_u64(row: &Row, index: usize) -> Result<u64> {
     let n: i64 = column(row, index)?;
     u64::try_from(n).map_err(|_| malformed("number"))
 }
 
 /// Returns a column of bytes, without a copy.
-pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
+pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8]> {
     row.try_get(index).map_err(|e| failure(&e))
 }
 
@@ -95,19 +96,11 @@ static NEWEST_PK: Sql = Sql::new(
 );
 
 impl Rows<'_> {
-    pub(crate) fn query_all(
-        &self,
-        sql: &'static Sql,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>, Failure> {
+    pub(crate) fn query_all(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
         self.wait(self.session.query(sql, params))
     }
 
-    pub(crate) fn query_opt(
-        &self,
-        sql: &'static Sql,
-        params: &[Param<'_>],
-    ) -> Result<Option<Row>, Failure> {
+    pub(crate) fn query_opt(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<Option<Row>> {
         Ok(self.query_all(sql, params)?.into_iter().next())
     }
 
@@ -118,7 +111,7 @@ impl Rows<'_> {
         lanes: &[i16],
         columns: &[&dyn Column],
         others: &[Param<'_>],
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>> {
         self.wait(self.session.query_columns(sql, lanes, columns, others))
     }
 
@@ -128,17 +121,14 @@ impl Rows<'_> {
         &self,
         sql: &'static Sql,
         params: &[Param<'_>],
-    ) -> Result<Vec<Vec<Row>>, Failure> {
+    ) -> Result<Vec<Vec<Row>>> {
         let lanes: Vec<i16> = self.lanes.iter().map(sql_lane).collect();
         let executions: Vec<_> = lanes.iter().map(|lane| in_lane(lane, params)).collect();
         self.wait(self.session.query_each(sql, &executions))
     }
 
     /// Reads, for each of `lanes`, the greatest number that a session has or had; `None` if there was no session.
-    pub(crate) fn newest_pks(
-        &self,
-        lanes: Vec<Lane>,
-    ) -> Result<BTreeMap<Lane, Option<SessionPk>>, Failure> {
+    pub(crate) fn newest_pks(&self, lanes: Vec<Lane>) -> Result<BTreeMap<Lane, Option<SessionPk>>> {
         let fetched = query_lanes(self.session, &NEWEST_PK, lanes.iter().copied());
         let fetched = self.wait(fetched)?;
         let newest = fetched.iter().map(|rows| match rows.first() {
@@ -156,7 +146,7 @@ impl Rows<'_> {
         text: &str,
         types: &[Type],
         params: &[Param<'_>],
-    ) -> Result<Vec<Vec<Row>>, Failure> {
+    ) -> Result<Vec<Vec<Row>>> {
         let types = [&[Type::INT2][..], types].concat();
         let lanes: Vec<i16> = self.lanes.iter().map(sql_lane).collect();
         let executions: Vec<_> = lanes.iter().map(|lane| in_lane(lane, params)).collect();
@@ -165,7 +155,7 @@ impl Rows<'_> {
         self.wait(pipeline(queries))
     }
 
-    fn wait<T>(&self, query: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    fn wait<T>(&self, query: impl Future<Output = Result<T, Error>>) -> Result<T> {
         self.driver.wait(self.session.with_answer_timeout(query))
     }
 
@@ -175,7 +165,7 @@ impl Rows<'_> {
     }
 
     /// Runs a query for a single number; returns 0 if there is no row.
-    fn query_number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
+    fn query_number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64> {
         let row = self.query_opt(sql, params)?;
         row.map_or(Ok(0), |row| read_u64(&row, 0))
     }
@@ -245,20 +235,20 @@ impl View for Rows<'_> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<StoredSession>, Failure> {
+    ) -> Result<Option<StoredSession>> {
         let lookup = SessionLookup::new(self.lanes, tenant, id, scope);
         let read = self.read_ahead.session(&lookup);
         read.unwrap_or_else(|| session::by_id(self, &lookup))
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>> {
         match self.read_ahead.session_by_pk(pk) {
             Some(read) => read.map(Some),
             None => session::by_pk(self, pk),
         }
     }
 
-    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64> {
         static SQL: Sql = Sql::new(
             "SELECT count(*) FROM filrouge.turn WHERE lane = $1 AND session_pk = $2",
             &[Type::INT2, Type::INT8],
@@ -266,20 +256,20 @@ impl View for Rows<'_> {
         self.query_number(&SQL, &[&self.lane_of(pk), &sql_int(pk)])
     }
 
-    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64> {
         let read = self.read_ahead.newest_seq(pk);
         read.unwrap_or_else(|| record::newest_seq(self, pk))
     }
 
-    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>> {
         key::seq(self, pk, item_key(id))
     }
 
-    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>> {
         key::seq(self, pk, request_key(id))
     }
 
-    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64> {
         static SQL: Sql = Sql::new(
             "SELECT count(*) FROM filrouge.item_key WHERE lane = $1 AND session_pk = $2",
             &[Type::INT2, Type::INT8],
@@ -293,13 +283,13 @@ impl View for Rows<'_> {
         to: Timestamp,
         after: Option<EventPosition>,
         limit: usize,
-    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+    ) -> Result<Vec<(SessionPk, EventRow)>> {
         let events = event::by_time(self, from, to, after, limit)?;
         self.read_ahead.fetch_sessions(self, &events)?;
         Ok(events)
     }
 
-    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+    fn session_pks(&self) -> Result<Vec<SessionPk>> {
         static SQL: Sql = Sql::new(
             "SELECT pk FROM filrouge.session WHERE lane = $1
              UNION SELECT pk FROM filrouge.head WHERE lane = $1

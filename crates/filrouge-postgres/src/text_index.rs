@@ -9,7 +9,7 @@ use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexKey, IndexScope, IndexState,
     IndexStatus, IndexUpdate, IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
-use filrouge_types::{ErrorCode, Failure, lock};
+use filrouge_types::{ErrorCode, Failure, Result, lock};
 use tokio::runtime::Handle;
 
 use crate::connect::Connector;
@@ -58,7 +58,7 @@ impl PostgresIndex {
     ///
     /// # Errors
     /// `invalid` for a schema that is not this program's; `store_unavailable`.
-    pub fn open(options: &Options, handle: &Handle) -> Result<Option<Self>, Failure> {
+    pub fn open(options: &Options, handle: &Handle) -> Result<Option<Self>> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
         let read_connector = Arc::new(connector.for_reading());
         let (timeout, handle) = (options.answer_timeout, || handle.clone());
@@ -94,7 +94,7 @@ impl PostgresIndex {
 
     /// Returns whether the store has an index. Refuses a store with another version of the schema. Empties an index of
     /// another format, so that it is filled again. Logs a warning if PostgreSQL cannot find texts by their trigrams.
-    fn check_format(&self) -> Result<bool, Failure> {
+    fn check_format(&self) -> Result<bool> {
         static SCHEMA: Sql = Sql::new(
             "SELECT value, EXISTS (SELECT FROM filrouge.store WHERE name = 'distribute')
              FROM filrouge.store WHERE name = 'schema'",
@@ -139,7 +139,7 @@ impl PostgresIndex {
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub fn lacks(&self) -> Result<Option<String>, Failure> {
+    pub fn lacks(&self) -> Result<Option<String>> {
         static SQL: Sql = Sql::new("SELECT filrouge.search_prepare(false)", &[]);
         self.read(|tx| {
             let row = tx.query_opt(&SQL, &[])?;
@@ -148,7 +148,7 @@ impl PostgresIndex {
     }
 
     /// Detects whether the trigram index also contains the numbers of shards and realms.
-    fn detect_trigram_index(&self) -> Result<(), Failure> {
+    fn detect_trigram_index(&self) -> Result<()> {
         static SQL: Sql = Sql::new(
             "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('filrouge.search_words')
                  AND indnatts = 3 AND indisvalid)",
@@ -162,20 +162,14 @@ impl PostgresIndex {
         Ok(())
     }
 
-    fn read<T>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         let transaction = self.readers.begin()?;
         let result = work(&transaction);
         transaction.finish(result)
     }
 
     /// Runs `work`, which changes the index, in a transaction under the lock of the index.
-    fn write<T>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         let transaction = self.writers.begin()?;
         let result = change::lock(&transaction).and_then(|()| work(&transaction));
         transaction.finish(result)
@@ -201,8 +195,8 @@ impl PostgresIndex {
     fn check(
         &self,
         scope: Option<&IndexScope>,
-        check: impl FnOnce(&Transaction<'_>) -> Result<bool, Failure>,
-    ) -> Result<bool, Failure> {
+        check: impl FnOnce(&Transaction<'_>) -> Result<bool>,
+    ) -> Result<bool> {
         if !lock(&self.next_checks).is_due(scope) {
             return Ok(true);
         }
@@ -216,7 +210,7 @@ impl PostgresIndex {
 }
 
 impl TextIndex for PostgresIndex {
-    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState> {
         self.read(|tx| {
             Ok(IndexState {
                 seen: state::read_version(tx)?,
@@ -230,7 +224,7 @@ impl TextIndex for PostgresIndex {
         expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let changed = self.write(|tx| {
             if let Some(expected) = expected
                 && state::read_version(tx)? != *expected
@@ -246,16 +240,16 @@ impl TextIndex for PostgresIndex {
     /// Deletes the session's documents. Later statements find nothing of the session. As after an erasure in the
     /// ledger, PostgreSQL keeps old row versions until a filrouge server vacuums the tables, within a minute or two
     /// (docs/format.md).
-    fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
+    fn forget(&self, realm: &[u8], key: &str) -> Result<u64> {
         self.write(|tx| change::forget_session(tx, realm, key))
     }
 
-    fn clear(&self) -> Result<(), Failure> {
+    fn clear(&self) -> Result<()> {
         self.write(change::clear)?;
         self.detect_trigram_index()
     }
 
-    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>> {
         let has_shards = self.index_has_shards.load(Ordering::Relaxed);
         self.read(|tx| match query.wanted {
             CandidateFilter::All(terms) => find::matching_all(tx, query, terms, has_shards),
@@ -269,7 +263,7 @@ impl TextIndex for PostgresIndex {
         })
     }
 
-    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>> {
         self.read(|tx| find::named_documents(tx, numbers))
     }
 
@@ -277,20 +271,20 @@ impl TextIndex for PostgresIndex {
         &self,
         documents: &[DocumentNo],
         visit: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.read(|tx| find::read_bodies(tx, documents, visit))
     }
 
     /// Makes PostgreSQL analyze a new index once. All other maintenance is done by autovacuum, so the result is always
     /// false: no work is left.
-    fn tidy(&self) -> Result<bool, Failure> {
+    fn tidy(&self) -> Result<bool> {
         let transaction = self.writers.begin()?;
         let result = state::analyze_if_new(&transaction);
         transaction.finish(result).map(|()| false)
     }
 
     /// Checks a scope at most every ten seconds.
-    fn verify(&self, scope: &IndexScope) -> Result<(), Failure> {
+    fn verify(&self, scope: &IndexScope) -> Result<()> {
         let Some(key) = &self.key else {
             return Ok(());
         };
@@ -316,7 +310,7 @@ impl TextIndex for PostgresIndex {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    fn status(&self) -> Result<IndexStatus, Failure> {
+    fn status(&self) -> Result<IndexStatus> {
         self.read(state::read_status)
     }
 }

@@ -9,7 +9,7 @@ use filrouge_store::Lane;
 use filrouge_store::copy::unfinished_copy;
 use filrouge_store::rows::{LogRow, View};
 use filrouge_store::write_queue::{Aborted, GroupOutcome, Request, apply_group, is_store_failure};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use tokio::sync::Notify;
 use tokio::try_join;
 use tokio_postgres::Error;
@@ -82,10 +82,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 impl Writer {
     /// Waits for an answer, up to the time limit. The outer error means that PostgreSQL did not answer in time.
-    fn wait<T>(
-        &self,
-        future: impl Future<Output = Result<T, Error>>,
-    ) -> Result<Result<T, Error>, Failure> {
+    fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<Result<T, Error>> {
         let limited = async { tokio::time::timeout(self.answer_timeout, future).await };
         self.driver
             .wait(limited)
@@ -98,7 +95,7 @@ impl Writer {
     fn wait_for_transaction<T>(
         &self,
         request: impl AsyncFnOnce(&Notify) -> Result<T, Error>,
-    ) -> Result<Result<T, Error>, Failure> {
+    ) -> Result<Result<T, Error>> {
         let (begun, first_timeout) = (Notify::new(), first_answer_timeout(self.answer_timeout));
         let limited = async {
             let mut request = pin!(request(&begun));

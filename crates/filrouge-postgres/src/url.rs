@@ -1,7 +1,7 @@
 //! Parses the URL of a PostgreSQL server, in libpq's form (PostgreSQL documentation, 34.1.1.2 Connection URIs).
 
 use filrouge_store::server_url::{ServerUrl, ServerUrls};
-use filrouge_types::Failure;
+use filrouge_types::{Failure, Result};
 
 static URLS: ServerUrls = ServerUrls {
     server: "PostgreSQL",
@@ -47,34 +47,30 @@ pub(crate) fn invalid(detail: impl std::fmt::Display) -> Failure {
 
 impl<'a> UrlParts<'a> {
     /// Parses `url`.
-    pub(crate) fn parse(url: &'a str) -> Result<Self, Failure> {
+    pub(crate) fn parse(url: &'a str) -> Result<Self> {
         Ok(Self(URLS.parse(url)?))
     }
 
     /// The decoded value of the parameter `name`; `None` if the URL does not contain it.
-    pub(crate) fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
+    pub(crate) fn parameter(&self, name: &str) -> Result<Option<String>> {
         self.0.parameter(name)
     }
 
-    pub(crate) fn user(&self) -> Result<Option<String>, Failure> {
+    pub(crate) fn user(&self) -> Result<Option<String>> {
         self.unique_value(self.0.user, "user")
     }
 
-    pub(crate) fn password(&self) -> Result<Option<String>, Failure> {
+    pub(crate) fn password(&self) -> Result<Option<String>> {
         self.unique_value(self.0.password, "password")
     }
 
-    pub(crate) fn database(&self) -> Result<Option<String>, Failure> {
+    pub(crate) fn database(&self) -> Result<Option<String>> {
         self.unique_value(self.0.path.get(1..), "dbname")
     }
 
     /// Returns a value that the URL may contain either before its query (`in_address`) or in the query, as the
     /// parameter `name`. Refuses a URL with both. An empty value counts as absent.
-    fn unique_value(
-        &self,
-        in_address: Option<&str>,
-        name: &str,
-    ) -> Result<Option<String>, Failure> {
+    fn unique_value(&self, in_address: Option<&str>, name: &str) -> Result<Option<String>> {
         let in_address = in_address.filter(|text| !text.is_empty());
         let in_address = in_address
             .map(|text| URLS.decoded(text, name))
@@ -88,12 +84,12 @@ impl<'a> UrlParts<'a> {
 
     /// The addresses of servers, in the order in which they are tried. Each is a port, and a host name, an IP address,
     /// or the folder of a socket, which begins with `/`.
-    pub(crate) fn addresses(&self) -> Result<Vec<(String, u16)>, Failure> {
+    pub(crate) fn addresses(&self) -> Result<Vec<(String, u16)>> {
         addresses(&self.0)
     }
 }
 
-fn addresses(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
+fn addresses(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>> {
     let ports = url.parameter("port")?.unwrap_or_default();
     let Some(hosts) = url.parameter("host")? else {
         return url.hosts(&ports);

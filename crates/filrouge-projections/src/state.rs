@@ -4,7 +4,7 @@
 use filrouge_engine::notes::{Claim, change_note, read_note};
 use filrouge_store::Ledger;
 use filrouge_store::ledger::Position;
-use filrouge_types::{Failure, SessionId, TenantId, Timestamp};
+use filrouge_types::{Result, SessionId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::position::StoredPosition;
@@ -157,7 +157,7 @@ fn cleaning_note(projection: &ProjectionName) -> String {
 pub(crate) async fn read_uncleaned(
     ledger: &dyn Ledger,
     projection: &ProjectionName,
-) -> Result<Vec<Uncleaned>, Failure> {
+) -> Result<Vec<Uncleaned>> {
     let stored = read_note(ledger, &cleaning_note(projection)).await?;
     Ok(stored.map(|stored| stored.value).unwrap_or_default())
 }
@@ -168,7 +168,7 @@ pub(crate) async fn change_uncleaned(
     ledger: &dyn Ledger,
     projection: &ProjectionName,
     change: impl Fn(&mut Vec<Uncleaned>),
-) -> Result<(), Failure> {
+) -> Result<()> {
     change_list(ledger, &cleaning_note(projection), change).await
 }
 
@@ -205,7 +205,7 @@ fn letters_note(projection: &ProjectionName) -> String {
 pub(crate) async fn read_letters(
     ledger: &dyn Ledger,
     projection: &ProjectionName,
-) -> Result<Vec<DeadLetter>, Failure> {
+) -> Result<Vec<DeadLetter>> {
     let stored = read_note(ledger, &letters_note(projection)).await?;
     Ok(stored.map(|stored| stored.value).unwrap_or_default())
 }
@@ -216,15 +216,11 @@ pub(crate) async fn change_letters(
     ledger: &dyn Ledger,
     projection: &ProjectionName,
     change: impl Fn(&mut Vec<DeadLetter>),
-) -> Result<(), Failure> {
+) -> Result<()> {
     change_list(ledger, &letters_note(projection), change).await
 }
 
-async fn change_list<T>(
-    ledger: &dyn Ledger,
-    note: &str,
-    change: impl Fn(&mut Vec<T>),
-) -> Result<(), Failure>
+async fn change_list<T>(ledger: &dyn Ledger, note: &str, change: impl Fn(&mut Vec<T>)) -> Result<()>
 where
     T: Clone + PartialEq + Serialize + serde::de::DeserializeOwned + Sync,
 {

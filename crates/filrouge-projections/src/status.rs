@@ -3,7 +3,7 @@
 use filrouge_engine::Engine;
 use filrouge_engine::notes::{Stored, change_note, read_note};
 use filrouge_store::ledger::Position;
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
 use serde::Serialize;
 
 use crate::feed::COMMITS_PER_PAGE;
@@ -48,7 +48,7 @@ pub async fn projection_status(
     engine: &Engine,
     name: &ProjectionName,
     now: Timestamp,
-) -> Result<ProjectionStatus, Failure> {
+) -> Result<ProjectionStatus> {
     let ledger = engine.ledger();
     let stored: Option<Stored<State>> = read_note(ledger, &state_note(name)).await?;
     let state = stored.map(|stored| stored.value).unwrap_or_default();
@@ -68,14 +68,14 @@ pub async fn projection_status(
 }
 
 /// The lag of the generation that is kept up to date, which queries see unless it is the first.
-pub(crate) async fn count_lag(engine: &Engine, state: &State) -> Result<u64, Failure> {
+pub(crate) async fn count_lag(engine: &Engine, state: &State) -> Result<u64> {
     let lag = lag_of(engine, state.generations().next()).await?;
     Ok(lag.unwrap_or_else(|| engine.index_feed.position().commit_count()))
 }
 
 /// The number of commits from the first one with changes after the position to the newest; 0 without such a commit.
 /// `None` for no generation, and for one that belongs to another store.
-async fn lag_of(engine: &Engine, filled: Option<&Filled>) -> Result<Option<u64>, Failure> {
+async fn lag_of(engine: &Engine, filled: Option<&Filled>) -> Result<Option<u64>> {
     let Some(filled) = filled else {
         return Ok(None);
     };
@@ -101,11 +101,7 @@ async fn lag_of(engine: &Engine, filled: Option<&Filled>) -> Result<Option<u64>,
 ///
 /// # Errors
 /// `invalid` if the store knows no such projection, and those of the ledger.
-pub async fn begin_rebuild(
-    engine: &Engine,
-    name: &ProjectionName,
-    now: Timestamp,
-) -> Result<(), Failure> {
+pub async fn begin_rebuild(engine: &Engine, name: &ProjectionName, now: Timestamp) -> Result<()> {
     let newest = StoredPosition::from(&engine.index_feed.position());
     change_note(
         engine.ledger(),

@@ -12,7 +12,7 @@ use filrouge_store::copy::{
     self, CopyTarget, CopyWrites, TargetContents, overtaken_run, unfinished_copy,
 };
 use filrouge_store::{Lane, Lanes, View, random_id};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::erasure::{self, Erasure};
@@ -46,21 +46,21 @@ impl SqliteCopyTarget {
     }
 
     /// Returns the copy that [`CopyTarget::begin`] began.
-    fn running(&mut self) -> Result<&mut RunningCopy, Failure> {
+    fn running(&mut self) -> Result<&mut RunningCopy> {
         let not_begun = || Failure::new(ErrorCode::Internal, "the copy was not begun");
         self.running.as_mut().ok_or_else(not_begun)
     }
 }
 
 /// Reads a value from the table `store`.
-fn store_value(conn: &Connection, name: &str) -> Result<Option<String>, Failure> {
+fn store_value(conn: &Connection, name: &str) -> Result<Option<String>> {
     let sql = "SELECT value FROM store WHERE name = ?1";
     let value = conn.query_row(sql, [name], |row| row.get(0));
     value.optional().map_err(failure)
 }
 
 /// Writes a value into the table `store`.
-fn put_store_value(conn: &Connection, name: &str, value: &str) -> Result<(), Failure> {
+fn put_store_value(conn: &Connection, name: &str, value: &str) -> Result<()> {
     let sql =
         "INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
     conn.execute(sql, [name, value]).map_err(failure)?;
@@ -68,7 +68,7 @@ fn put_store_value(conn: &Connection, name: &str, value: &str) -> Result<(), Fai
 }
 
 /// Refuses a store whose copy has not finished.
-pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<(), Failure> {
+pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<()> {
     match store_value(conn, "copying")? {
         Some(_) => Err(unfinished_copy(&path.display().to_string())),
         None => Ok(()),
@@ -77,7 +77,7 @@ pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<(), Fa
 
 /// Examines a file: whether it contains a store, an unfinished copy, or nothing. Fails if the file belongs to another
 /// program.
-fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
+fn contents(conn: &Connection) -> Result<TargetContents> {
     let file = migrate::identify(conn)?;
     if !file.is_filrouge {
         return Ok(TargetContents::Nothing);
@@ -98,7 +98,7 @@ fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
 }
 
 /// Returns the device and inode of the file at `path`.
-fn file_id(path: &Path) -> Result<(u64, u64), Failure> {
+fn file_id(path: &Path) -> Result<(u64, u64)> {
     let metadata = fs::metadata(path)
         .map_err(|e| ErrorCode::StoreUnavailable.failure(format!("{}: {e}", path.display())))?;
     Ok((metadata.dev(), metadata.ino()))
@@ -106,7 +106,7 @@ fn file_id(path: &Path) -> Result<(u64, u64), Failure> {
 
 impl RunningCopy {
     /// Begins a transaction of this run; fails if another run has taken over the copy in the meantime.
-    fn transaction(&mut self) -> Result<Transaction<'_>, Failure> {
+    fn transaction(&mut self) -> Result<Transaction<'_>> {
         let behavior = TransactionBehavior::Immediate;
         let tx = self.conn.transaction_with_behavior(behavior);
         let tx = tx.map_err(failure)?;
@@ -118,7 +118,7 @@ impl RunningCopy {
 }
 
 impl CopyTarget for SqliteCopyTarget {
-    fn contents(&mut self) -> Result<TargetContents, Failure> {
+    fn contents(&mut self) -> Result<TargetContents> {
         if !self.options.path.exists() {
             return Ok(TargetContents::Nothing);
         }
@@ -126,7 +126,7 @@ impl CopyTarget for SqliteCopyTarget {
         contents(&conn)
     }
 
-    fn begin(&mut self, source: &str) -> Result<copy::StartedCopy, Failure> {
+    fn begin(&mut self, source: &str) -> Result<copy::StartedCopy> {
         open::check_version()?;
         open::prepare(&self.options.path)?;
         let Options { path, entropy, .. } = &self.options;
@@ -152,21 +152,18 @@ impl CopyTarget for SqliteCopyTarget {
         })
     }
 
-    fn with_view(
-        &mut self,
-        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn with_view(&mut self, query: &mut dyn FnMut(&dyn View) -> Result<()>) -> Result<()> {
         in_snapshot(&self.running()?.conn, |rows| query(rows))
     }
 
-    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<()> {
         let now = self.options.clock.now();
         let tx = self.running()?.transaction()?;
         work(&mut Rows::new(&tx), now)?;
         tx.commit().map_err(failure)
     }
 
-    fn finish(&mut self) -> Result<(), Failure> {
+    fn finish(&mut self) -> Result<()> {
         let (path, busy_timeout) = (self.options.path.clone(), self.options.busy_timeout);
         let running = self.running()?;
         if file_id(&path)? != running.file_id {

@@ -15,7 +15,7 @@ use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, FairSlots, Health, Keyring, Lanes, Ledger,
     Position, QuerySubject, SlotBounds, StoreLoad, WorkSize,
 };
-use filrouge_types::{ErrorCode, Failure, lock};
+use filrouge_types::{ErrorCode, Failure, Result, lock};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
@@ -39,7 +39,7 @@ struct Shared {
     path: PathBuf,
     busy_timeout: Duration,
     /// Opens a connection for reading.
-    connect: fn(&Path, Duration) -> Result<Connection, Failure>,
+    connect: fn(&Path, Duration) -> Result<Connection>,
     /// The idle connections for reading.
     readers: Mutex<Vec<Connection>>,
 }
@@ -62,7 +62,7 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// `invalid` for another program's file or a newer schema, `store_unavailable`, `integrity_error`.
-    pub fn open(mut options: Options) -> Result<Self, Failure> {
+    pub fn open(mut options: Options) -> Result<Self> {
         open::check_version()?;
         let (store_id, writer_parts) = match options.only_read {
             false => open_for_writing(&options).map(|(id, parts)| (id, Some(parts)))?,
@@ -83,7 +83,7 @@ impl SqliteLedger {
         )?);
         let readers = (0..options.readers.max(1))
             .map(|_| reader())
-            .collect::<Result<Vec<_>, Failure>>()?;
+            .collect::<Result<Vec<_>>>()?;
         let slots = FairSlots::new(SlotBounds::without_shares(readers.len()));
         let writes = match writer_parts {
             Some((conn, erasure, version)) => {
@@ -128,7 +128,7 @@ impl SqliteLedger {
         slots: &FairSlots,
         subject: QuerySubject<'_>,
         query: SnapshotQuery,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let slot = slots.acquire(&subject.caller(), WorkSize::Small).await;
         let slot = slot.ok_or_else(closed_failure)?;
         let shared = self.shared.clone();
@@ -146,7 +146,7 @@ impl SqliteLedger {
 type WriterParts = (Connection, Erasure, i64);
 
 /// Creates or migrates the store if necessary; returns its id and the data that its writer needs.
-fn open_for_writing(options: &Options) -> Result<(String, WriterParts), Failure> {
+fn open_for_writing(options: &Options) -> Result<(String, WriterParts)> {
     let mut conn = open::writer(&options.path, options.busy_timeout)?;
     let store_id = || filrouge_store::random_id(options.entropy.as_ref());
     migrate::migrate(&mut conn, store_id)?;
@@ -159,7 +159,7 @@ fn open_for_writing(options: &Options) -> Result<(String, WriterParts), Failure>
 }
 
 /// Reads the store's id without changing the store.
-fn read_store_id(options: &Options) -> Result<String, Failure> {
+fn read_store_id(options: &Options) -> Result<String> {
     let conn = open::passive_reader(&options.path, options.busy_timeout)?;
     migrate::refuse_older(&conn)?;
     refuse_unfinished(&conn, &options.path)?;
@@ -168,7 +168,7 @@ fn read_store_id(options: &Options) -> Result<String, Failure> {
 
 /// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while
 /// `commits` has a receiver, that is, while a task waits for commits.
-fn start_change_checks(store_state: &Arc<StoreState>) -> Result<(), Failure> {
+fn start_change_checks(store_state: &Arc<StoreState>) -> Result<()> {
     let store_state = Arc::downgrade(store_state);
     let work = move || {
         loop {
@@ -192,7 +192,7 @@ fn start_change_checks(store_state: &Arc<StoreState>) -> Result<(), Failure> {
 
 impl Shared {
     /// Runs a query in one snapshot.
-    fn run_in_snapshot(&self, query: SnapshotQuery) -> Result<(), Failure> {
+    fn run_in_snapshot(&self, query: SnapshotQuery) -> Result<()> {
         // The pool can be empty: a connection whose query panicked was not returned to it.
         let reader = match lock(&self.readers).pop() {
             Some(reader) => reader,
@@ -220,18 +220,14 @@ impl Shared {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite> {
         Ok(CommittedWrite {
             outcome: self.writes.write(command).await?,
             durability: Durability::Flushed,
         })
     }
 
-    async fn inspect(
-        &self,
-        subject: QuerySubject<'_>,
-        query: SnapshotQuery,
-    ) -> Result<(), Failure> {
+    async fn inspect(&self, subject: QuerySubject<'_>, query: SnapshotQuery) -> Result<()> {
         let slots = match subject {
             QuerySubject::ServerData => &self.reserved_slot,
             QuerySubject::Store | QuerySubject::Listed(_) | QuerySubject::Session(..) => {

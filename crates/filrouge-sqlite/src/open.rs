@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use filrouge_store::{Entropy, Keyring};
-use filrouge_types::{Clock, ErrorCode, Failure};
+use filrouge_types::{Clock, ErrorCode, Failure, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
@@ -73,7 +73,7 @@ impl Options {
 ///
 /// # Errors
 /// `store_unavailable` when they cannot be created.
-pub fn prepare(path: &Path) -> Result<(), Failure> {
+pub fn prepare(path: &Path) -> Result<()> {
     let unavailable = |path: &Path, e: &std::io::Error| {
         let detail = format!("{}: {e}", path.display());
         Failure::new(ErrorCode::StoreUnavailable, detail)
@@ -98,7 +98,7 @@ pub fn prepare(path: &Path) -> Result<(), Failure> {
 const WAL_RETRY: Duration = Duration::from_millis(5);
 
 /// Refuses a SQLite older than [`SQLITE_MIN`].
-pub(crate) fn check_version() -> Result<(), Failure> {
+pub(crate) fn check_version() -> Result<()> {
     if rusqlite::version_number() < SQLITE_MIN {
         return Err(ErrorCode::Internal.failure(format!(
             "SQLite {} is too old, 3.51.3 is needed",
@@ -109,11 +109,7 @@ pub(crate) fn check_version() -> Result<(), Failure> {
 }
 
 /// Opens a connection with the settings that all connections share.
-pub(crate) fn connect(
-    path: &Path,
-    busy_timeout: Duration,
-    flags: OpenFlags,
-) -> Result<Connection, Failure> {
+pub(crate) fn connect(path: &Path, busy_timeout: Duration, flags: OpenFlags) -> Result<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|e| {
         let mut failure = failure(e);
@@ -131,7 +127,7 @@ pub(crate) fn connect(
 }
 
 /// Opens the connection of the writer thread: WAL mode, and every commit is flushed.
-pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection> {
     let mut conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     let mode = wal_mode(&conn, busy_timeout)?;
     if mode != "wal" {
@@ -158,7 +154,7 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
 
 /// Turns WAL mode on and returns the resulting mode. Retries until `busy_timeout`, because SQLite does not wait here
 /// for another process that does the same.
-pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
+pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String> {
     let deadline = Instant::now() + busy_timeout;
     loop {
         let mode = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
@@ -203,7 +199,7 @@ fn checkpoint_when_large() -> impl FnMut(&mut Wal, c_int) -> rusqlite::Result<()
 }
 
 /// Opens a connection that reads and never writes.
-pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection> {
     let conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "query_only", true)
         .map_err(failure)?;
@@ -212,7 +208,7 @@ pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, 
 
 /// Opens a connection that only reads and leaves the files unchanged: it creates no database, and does not copy the WAL
 /// into the database.
-pub(crate) fn passive_reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
+pub(crate) fn passive_reader(path: &Path, busy_timeout: Duration) -> Result<Connection> {
     let conn = connect(path, busy_timeout, OpenFlags::empty())?;
     // If the WAL has data, closing the connection must not copy it into the database. Otherwise closing may do its
     // usual work: it removes the files that SQLite created for reading.
@@ -234,7 +230,7 @@ fn wal_path(path: &Path) -> PathBuf {
 }
 
 /// Makes the names of new files durable; SQLite leaves this to the file system.
-pub(crate) fn sync_directory(path: &Path) -> Result<(), Failure> {
+pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     let parent = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),

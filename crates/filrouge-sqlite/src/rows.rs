@@ -14,7 +14,7 @@ use filrouge_store::rows::{
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
-    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
+    EventKey, Failure, ItemId, RequestId, Result, SessionId, TenantId, Timestamp, TurnId,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
@@ -103,14 +103,14 @@ impl<'c> Rows<'c> {
         sql: &str,
         params: P,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>> {
         self.prepare(sql)
             .and_then(|mut s| s.query_row(params, read).optional())
             .map_err(failure)
     }
 
     /// Runs a query for a single number; returns 0 if there is no row.
-    fn query_number<P: Params>(&self, sql: &str, params: P) -> Result<u64, Failure> {
+    fn query_number<P: Params>(&self, sql: &str, params: P) -> Result<u64> {
         let number = self.query_optional(sql, params, |row| read_u64(row, 0))?;
         Ok(number.unwrap_or(0))
     }
@@ -121,7 +121,7 @@ impl<'c> Rows<'c> {
         sql: &str,
         params: P,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Vec<T>> {
         self.prepare(sql)
             .and_then(|mut s| s.query_map(params, read)?.collect())
             .map_err(failure)
@@ -132,7 +132,7 @@ impl<'c> Rows<'c> {
         &self,
         sql: &str,
         mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut visit_all = || {
             let mut statement = self.prepare(sql)?;
             let mut rows = statement.query([])?;
@@ -145,7 +145,7 @@ impl<'c> Rows<'c> {
     }
 
     /// Executes a statement that returns no rows.
-    fn execute<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
+    fn execute<P: Params>(&self, sql: &str, params: P) -> Result<()> {
         self.prepare(sql)
             .and_then(|mut s| s.execute(params))
             .map_err(failure)?;
@@ -203,7 +203,7 @@ impl View for Rows<'_> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<StoredSession>, Failure> {
+    ) -> Result<Option<StoredSession>> {
         if let Some(cached) = self.in_cache(|cache| cache.session(tenant, id, scope)) {
             return Ok(Some(cached));
         }
@@ -227,12 +227,12 @@ impl View for Rows<'_> {
         Ok(stored)
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>> {
         self.query_optional(&select_session("s.pk = ?1"), [sql_int(pk)], read_stored)?
             .transpose()
     }
 
-    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>> {
         let is_wanted = |turn: &&TurnRow| turn.turn_id == *id;
         let cached = |cache: &RowCache| cache.newest_turn(pk).filter(is_wanted).cloned();
         if let Some(turn) = self.in_cache(cached) {
@@ -251,7 +251,7 @@ impl View for Rows<'_> {
         Ok(turn.transpose()?.map(|(_, turn)| turn))
     }
 
-    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>> {
         let sql = "SELECT id FROM turn WHERE turn_id = ?1 ORDER BY id LIMIT 1";
         self.query_optional(sql, [id.as_bytes().as_slice()], |row| {
             Ok(read_u64(row, 0)? >> 32)
@@ -265,7 +265,7 @@ impl View for Rows<'_> {
         to: u64,
         descending: bool,
         limit: usize,
-    ) -> Result<Vec<TurnRow>, Failure> {
+    ) -> Result<Vec<TurnRow>> {
         let sql = if descending {
             "SELECT id, turn_id, data, open_since FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3"
         } else {
@@ -300,16 +300,12 @@ impl View for Rows<'_> {
         Ok(turns.into_iter().map(|(_, t)| t).collect())
     }
 
-    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64> {
         let sql = "SELECT count(*) FROM turn WHERE id BETWEEN ?1 AND ?2";
         self.query_number(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)])
     }
 
-    fn idle_turns(
-        &self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+    fn idle_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<(SessionPk, TurnRow)>> {
         let sql = "SELECT id, turn_id, data, open_since FROM turn WHERE open_since < ?1 ORDER BY open_since LIMIT ?2";
         let rows = self.query_all(sql, [before.as_micros(), sql_int(limit as u64)], read_turn)?;
         let row_count = rows.len();
@@ -324,7 +320,7 @@ impl View for Rows<'_> {
         Ok(turns)
     }
 
-    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
+    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>> {
         let sql = "SELECT k.first_seq, k.count, r.head, r.body
              FROM record_key k JOIN record r ON r.id = k.record_id
              WHERE k.session_pk = ?1 AND k.first_seq >= coalesce(
@@ -354,14 +350,14 @@ impl View for Rows<'_> {
         Ok(records)
     }
 
-    fn check_structure(&self) -> Result<Vec<String>, Failure> {
+    fn check_structure(&self) -> Result<Vec<String>> {
         let found = self.query_all("PRAGMA integrity_check(20)", [], |row| {
             row.get::<_, String>(0)
         })?;
         Ok(found.into_iter().filter(|line| line != "ok").collect())
     }
 
-    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64> {
         if let Some(newest) = self.in_cache(|cache| cache.newest_seq(pk)) {
             return Ok(newest);
         }
@@ -373,36 +369,36 @@ impl View for Rows<'_> {
         Ok(newest)
     }
 
-    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>> {
         self.key_seq(pk, item_key(id))
     }
 
-    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>> {
         self.key_seq(pk, request_key(id))
     }
 
-    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64> {
         let sql = "SELECT count(*) FROM item_key WHERE session_pk = ?1";
         self.query_number(sql, [sql_int(pk)])
     }
 
-    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf> {
         session::agents(self, pks)
     }
 
-    fn log(&self, _: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+    fn log(&self, _: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>> {
         let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
         let rows = self.query_all(sql, [sql_int(after), sql_int(limit as u64)], read_log)?;
         let rows: Vec<LogRow> = rows
             .into_iter()
             .map(|r| r.ok_or_else(|| malformed("commit")))
-            .collect::<Result<_, Failure>>()?;
+            .collect::<Result<_>>()?;
         let keys = rows.iter().map(|r| r.commit_no);
         check_order(keys, (after.saturating_add(1), u64::MAX), false, "commits")?;
         Ok(rows)
     }
 
-    fn newest_log(&self, _: Lane) -> Result<Option<LogRow>, Failure> {
+    fn newest_log(&self, _: Lane) -> Result<Option<LogRow>> {
         if let Some(newest) = self.in_cache(|cache| cache.newest_log.clone()) {
             return Ok(Some(newest));
         }
@@ -420,7 +416,7 @@ impl View for Rows<'_> {
     fn for_each_session(
         &self,
         see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut visit = |pk: SessionPk, stored| see(pk, stored);
         self.for_each_row(&select_session("true"), |row| {
             let stored = read_stored(row)?.ok();
@@ -434,7 +430,7 @@ impl View for Rows<'_> {
         })
     }
 
-    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+    fn session_pks(&self) -> Result<Vec<SessionPk>> {
         let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
              UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key
              UNION SELECT session_pk FROM session_agent UNION SELECT session_pk FROM event UNION SELECT session_pk FROM checkpoint UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";

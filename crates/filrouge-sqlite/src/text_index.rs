@@ -39,7 +39,7 @@ use filrouge_store::text_index::{
     IndexStatus, IndexUpdate, IndexVersion, IndexedDocument, IndexedSession, SessionSelection,
     TextIndex,
 };
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Result};
 use rusqlite::{Connection, Transaction, params};
 
 use apply::IndexChange;
@@ -69,7 +69,7 @@ impl SqliteIndex {
     ///
     /// # Errors
     /// `invalid` when the file is not an index: it is not changed. The store's failures.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, Failure> {
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let file = IndexFile::open(&path, BUSY_TIMEOUT, None)?;
         let index = Self {
@@ -101,7 +101,7 @@ impl SqliteIndex {
     }
 
     /// Returns the open file. Reopens it when another file has replaced it.
-    fn current_file(&self) -> Result<Arc<IndexFile>, Failure> {
+    fn current_file(&self) -> Result<Arc<IndexFile>> {
         let file = self
             .file
             .read()
@@ -115,7 +115,7 @@ impl SqliteIndex {
 
     /// Opens the file again if another file has replaced it. If it is the file `damaged`, replaces it by an empty
     /// index.
-    fn reopen(&self, damaged: Option<FileId>) -> Result<Arc<IndexFile>, Failure> {
+    fn reopen(&self, damaged: Option<FileId>) -> Result<Arc<IndexFile>> {
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
         let current_id = files::file_id(&self.path);
         if current_id != Some(file.id()) || damaged == current_id {
@@ -126,10 +126,7 @@ impl SqliteIndex {
 
     /// Runs `work` on the open file. If the file turns out to be damaged, replaces it by an empty index and fails with
     /// `store_unavailable`.
-    fn with_file<R>(
-        &self,
-        work: impl FnOnce(&IndexFile) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+    fn with_file<R>(&self, work: impl FnOnce(&IndexFile) -> Result<R>) -> Result<R> {
         let file = self.current_file()?;
         work(&file).map_err(|error| match error.code {
             ErrorCode::IntegrityError => match self.reopen(Some(file.id())) {
@@ -146,23 +143,17 @@ impl SqliteIndex {
         })
     }
 
-    fn read<R>(
-        &self,
-        query: impl FnOnce(&IndexFile, &Connection) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+    fn read<R>(&self, query: impl FnOnce(&IndexFile, &Connection) -> Result<R>) -> Result<R> {
         self.with_file(|file| file.read(|conn| query(file, conn)))
     }
 
-    fn write<R>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+    fn write<R>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<R>) -> Result<R> {
         self.with_file(|file| file.write(change))
     }
 }
 
 /// Reads the position in the change feed that the index has reached, and its counter of removals.
-fn read_version(conn: &Connection) -> Result<IndexVersion, Failure> {
+fn read_version(conn: &Connection) -> Result<IndexVersion> {
     let sql = "SELECT position, forgotten FROM state";
     let version = query_optional(conn, sql, [], |row| {
         Ok(IndexVersion {
@@ -179,14 +170,14 @@ fn apply(
     key: Option<&IndexKey>,
     updates: &[IndexUpdate],
     position: Option<&[u8]>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut change = IndexChange::begin(conn, key)?;
     change.apply(updates)?;
     change.finish(position)
 }
 
 /// Deletes all rows except the state and the counters of numbers, so that no number is used again.
-fn delete_all(tx: &Transaction<'_>) -> Result<(), Failure> {
+fn delete_all(tx: &Transaction<'_>) -> Result<()> {
     for table in [
         "spelling",
         "posting",
@@ -214,7 +205,7 @@ fn delete_all(tx: &Transaction<'_>) -> Result<(), Failure> {
 fn read_sessions(
     conn: &Connection,
     selection: SessionSelection<'_>,
-) -> Result<Vec<IndexedSession>, Failure> {
+) -> Result<Vec<IndexedSession>> {
     let mut sessions = Vec::new();
     match selection {
         SessionSelection::Within(reach) => {
@@ -256,7 +247,7 @@ fn read_sessions(
 }
 
 impl TextIndex for SqliteIndex {
-    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState> {
         self.read(|_, conn| {
             Ok(IndexState {
                 seen: read_version(conn)?,
@@ -270,7 +261,7 @@ impl TextIndex for SqliteIndex {
         expected: Option<&IndexVersion>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         self.write(|tx| {
             if let Some(expected) = expected
                 && read_version(tx)? != *expected
@@ -281,7 +272,7 @@ impl TextIndex for SqliteIndex {
         })
     }
 
-    fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
+    fn forget(&self, realm: &[u8], key: &str) -> Result<u64> {
         self.with_file(|file| {
             let count = file.write(|tx| forget::forget(tx, self.key.as_ref(), (realm, key)))?;
             file.drop_vocabularies();
@@ -290,7 +281,7 @@ impl TextIndex for SqliteIndex {
         })
     }
 
-    fn clear(&self) -> Result<(), Failure> {
+    fn clear(&self) -> Result<()> {
         self.with_file(|file| {
             file.write(delete_all)?;
             file.drop_vocabularies();
@@ -298,7 +289,7 @@ impl TextIndex for SqliteIndex {
         })
     }
 
-    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>> {
         self.read(|file, conn| match query.wanted {
             CandidateFilter::All(_) | CandidateFilter::Any(_) => {
                 candidates::find(file, conn, query)
@@ -312,7 +303,7 @@ impl TextIndex for SqliteIndex {
         })
     }
 
-    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+    fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>> {
         self.read(|_, conn| bodies::named(conn, numbers))
     }
 
@@ -320,11 +311,11 @@ impl TextIndex for SqliteIndex {
         &self,
         documents: &[DocumentNo],
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.read(|_, conn| bodies::each_body((conn, self.key.as_ref()), documents, each))
     }
 
-    fn tidy(&self) -> Result<bool, Failure> {
+    fn tidy(&self) -> Result<bool> {
         self.with_file(|file| {
             if file.read(forget::is_due)? {
                 forget::truncate_log(file)?;
@@ -333,7 +324,7 @@ impl TextIndex for SqliteIndex {
         })
     }
 
-    fn verify(&self, scope: &IndexScope) -> Result<(), Failure> {
+    fn verify(&self, scope: &IndexScope) -> Result<()> {
         let Some(key) = &self.key else {
             return Ok(());
         };
@@ -355,7 +346,7 @@ impl TextIndex for SqliteIndex {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    fn status(&self) -> Result<IndexStatus, Failure> {
+    fn status(&self) -> Result<IndexStatus> {
         self.read(|file, conn| {
             // The counts are kept per shard and updated by each change.
             let sql =

@@ -1,6 +1,6 @@
 //! Reads rows: verifies every row that a store returns, and refuses a row that was changed (P7, DESIGN §9).
 
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId, TenantId, TurnId};
 
 use crate::chain::{GENESIS, Link, LinkScope};
 use crate::command::{Erased, Scope, Viewer};
@@ -91,7 +91,7 @@ pub enum SessionOrTombstone {
 ///
 /// # Errors
 /// The failure of `result`.
-pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Failure> {
+pub fn in_session<T>(id: &SessionId, result: Result<T>) -> Result<T> {
     result.map_err(|failure| match failure {
         Failure {
             code: ErrorCode::IntegrityError,
@@ -113,7 +113,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `session_erased` if the caller could see the session before its erasure; `integrity_error` when its rows fail
     /// verification; `key_missing` when the keyring lacks the key that verifies them.
-    pub fn find(&self, scope: &Scope, id: &SessionId) -> Result<Option<VerifiedSession>, Failure> {
+    pub fn find(&self, scope: &Scope, id: &SessionId) -> Result<Option<VerifiedSession>> {
         match self.find_or_tombstone(scope, id)? {
             Some(SessionOrTombstone::Erased(_)) => Err(session_erased(id)),
             Some(SessionOrTombstone::Live(session)) => Ok(Some(*session)),
@@ -129,7 +129,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         scope: &Scope,
         id: &SessionId,
-    ) -> Result<Option<SessionOrTombstone>, Failure> {
+    ) -> Result<Option<SessionOrTombstone>> {
         let Some(session) = self.look_up(&scope.tenant, id, Some(scope))? else {
             return Ok(None);
         };
@@ -152,11 +152,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// If the session was erased, `session_erased` for a caller who could see it before, `session_conflict` for others.
     /// Those of [`Self::find`].
-    pub fn find_any(
-        &self,
-        scope: &Scope,
-        id: &SessionId,
-    ) -> Result<Option<VerifiedSession>, Failure> {
+    pub fn find_any(&self, scope: &Scope, id: &SessionId) -> Result<Option<VerifiedSession>> {
         // A backend may have cached the caller's own sessions.
         let own = self.view.session(&scope.tenant, id, Some(scope));
         let own = own.and_then(|own| own.map(|stored| self.verified_session(stored)).transpose());
@@ -196,7 +192,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<VerifiedSession>, Failure> {
+    ) -> Result<Option<VerifiedSession>> {
         let result = match self.view.session(tenant, id, scope) {
             Ok(Some(stored)) => self.verified_session(stored).map(Some),
             // A verified session of another owner looks absent (P6), even while other sessions are suspect.
@@ -208,7 +204,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Fails if an absent session was deleted or renamed outside filrouge.
-    fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
+    fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<()> {
         self.suspects.check_absent(tenant, id)?;
         self.heads
             .check_absent(self.view, self.keyring, (tenant, id))
@@ -224,15 +220,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// Those of [`Self::find`], and `session_not_found`.
-    pub fn get(&self, scope: &Scope, id: &SessionId) -> Result<VerifiedSession, Failure> {
+    pub fn get(&self, scope: &Scope, id: &SessionId) -> Result<VerifiedSession> {
         self.find(scope, id)?.ok_or_else(|| session_not_found(id))
     }
 
     /// Verifies a stored session: its head by the MAC, and its row by the head.
-    pub(crate) fn verified_session(
-        &self,
-        stored: StoredSession,
-    ) -> Result<VerifiedSession, Failure> {
+    pub(crate) fn verified_session(&self, stored: StoredSession) -> Result<VerifiedSession> {
         let StoredSession {
             pk,
             row,
@@ -275,7 +268,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: &RecordRow,
         redactions: &mut Redactions,
-    ) -> Result<Decoded, Failure> {
+    ) -> Result<Decoded> {
         let decoded = self.decode_without_redactions(session, row)?;
         self.check_redactions(session, &decoded, redactions)?;
         Ok(decoded)
@@ -286,7 +279,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         row: &RecordRow,
-    ) -> Result<Decoded, Failure> {
+    ) -> Result<Decoded> {
         decode(row, &session.scope, self.keyring, self.check)
             .map_err(|fault| self.record_failure(session, &fault))
     }
@@ -309,7 +302,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         scope: &Scope,
         id: &TurnId,
-    ) -> Result<Option<TurnRow>, Failure> {
+    ) -> Result<Option<TurnRow>> {
         let row = self.stored_turn(session, id)?;
         if row.is_some() {
             return Ok(row);
@@ -325,7 +318,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         id: &TurnId,
-    ) -> Result<Option<TurnRow>, Failure> {
+    ) -> Result<Option<TurnRow>> {
         let row = self.view.turn(session.pk, id)?;
         row.map(|row| self.verified_turn(session, row)).transpose()
     }
@@ -336,7 +329,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         scope: &Scope,
         id: &TurnId,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let Some(pk) = self
             .view
             .session_of_turn(id)?
@@ -355,11 +348,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    pub(crate) fn verified_turn(
-        &self,
-        session: &VerifiedSession,
-        row: TurnRow,
-    ) -> Result<TurnRow, Failure> {
+    pub(crate) fn verified_turn(&self, session: &VerifiedSession, row: TurnRow) -> Result<TurnRow> {
         self.check_turn_mac(session, &row)?;
         if !row.status.is_closed() {
             self.check_no_later_items(session, &row)?;
@@ -368,11 +357,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Checks a turn row's MAC.
-    pub(crate) fn check_turn_mac(
-        &self,
-        session: &VerifiedSession,
-        row: &TurnRow,
-    ) -> Result<(), Failure> {
+    pub(crate) fn check_turn_mac(&self, session: &VerifiedSession, row: &TurnRow) -> Result<()> {
         let mac_matches = row.mac_matches(self.keyring, session.pk);
         self.check_mac(session, mac_matches, Some(row.first_seq), || {
             format!("turn {} was changed (its MAC does not match)", row.turn_id)
@@ -386,7 +371,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         mac_matches: Option<bool>,
         seq: Option<u64>,
         changed: impl FnOnce() -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         match mac_matches {
             _ if self.check == MacCheck::Unverified => Ok(()),
             Some(true) => Ok(()),
@@ -398,11 +383,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Checks that an open turn's row covers the turn's newest item. An older version of the row, put back outside
     /// filrouge, would not cover it. Only a limited number of later records is read, because a turn's items are usually
     /// close together; `verify` reads all records.
-    fn check_no_later_items(
-        &self,
-        session: &VerifiedSession,
-        turn: &TurnRow,
-    ) -> Result<(), Failure> {
+    fn check_no_later_items(&self, session: &VerifiedSession, turn: &TurnRow) -> Result<()> {
         let next_seq = turn.last_seq + 1;
         if next_seq > session.head.last_seq {
             return Ok(());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_types::{
-    EventKey, Failure, IdentityId, ItemId, ProjectId, RawJson, RequestId, Session, SessionId,
+    EventKey, IdentityId, ItemId, ProjectId, RawJson, RequestId, Result, Session, SessionId,
     SessionStatus, TenantId, Timestamp, TurnId,
 };
 
@@ -247,9 +247,9 @@ pub const RECORDS_BYTES: usize = 8 << 20;
 /// # Errors
 /// Those of the rows.
 pub fn collect_until_full<T>(
-    rows: impl IntoIterator<Item = Result<T, Failure>>,
+    rows: impl IntoIterator<Item = Result<T>>,
     len: impl Fn(&T) -> usize,
-) -> Result<Vec<T>, Failure> {
+) -> Result<Vec<T>> {
     let (mut collected, mut bytes) = (Vec::new(), 0);
     for row in rows {
         let (row, is_full) = (row?, bytes >= RECORDS_BYTES);
@@ -275,9 +275,9 @@ pub trait View {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<StoredSession>, Failure>;
+    ) -> Result<Option<StoredSession>>;
     /// The session with number `pk`.
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>>;
     /// The sessions that `scope` can list, newest first ([`StoredSession::order`]), that precede `before` in this order,
     /// at most `limit`; erased ones are left out. May return fewer, like [`collect_until_full`].
     fn sessions(
@@ -286,11 +286,11 @@ pub trait View {
         filter: &SessionFilter,
         before: Option<SessionOrder>,
         limit: usize,
-    ) -> Result<Vec<StoredSession>, Failure>;
+    ) -> Result<Vec<StoredSession>>;
     /// The turn of a session with this id.
-    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure>;
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>>;
     /// The session that has a turn with this id; slower than a query in one session.
-    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure>;
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>>;
     /// Turns of a session with `place` in `from..=to`, ascending or descending, at most `limit`.
     fn turns(
         &self,
@@ -299,57 +299,53 @@ pub trait View {
         to: u64,
         descending: bool,
         limit: usize,
-    ) -> Result<Vec<TurnRow>, Failure>;
+    ) -> Result<Vec<TurnRow>>;
     /// The number of a session's turn rows.
-    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure>;
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64>;
     /// Open turns whose last write was before `before`, oldest first, at most `limit`. Unreadable rows are logged and
     /// left out, so that the readable ones are still returned.
-    fn idle_turns(
-        &self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure>;
+    fn idle_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<(SessionPk, TurnRow)>>;
     /// The records from the one that contains `seq` on, ascending, at most `limit`. May return fewer, but at least one,
     /// once their bodies reach [`RECORDS_BYTES`].
-    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure>;
+    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>>;
     /// The last seq of the newest record; 0 when there is none.
-    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure>;
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64>;
     /// The seq of the item with this id.
-    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure>;
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>>;
     /// The first seq of the turn that a request started. Only sessions with [`HeadRow::adopted`] store this; `None` in
     /// all others.
-    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>>;
     /// The number of item keys and request keys of a session.
-    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure>;
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64>;
     /// The agents by which each of these sessions is found, with at most one query per lane.
-    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure>;
+    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf>;
     /// Rows of a lane's commit log numbered above `after`, ascending, at most `limit`.
-    fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
+    fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>>;
     /// As [`Self::log`], for several lanes at once, each with its own `after`.
-    fn logs(&self, after: &[(Lane, u64)], limit: usize) -> Result<Vec<Vec<LogRow>>, Failure> {
+    fn logs(&self, after: &[(Lane, u64)], limit: usize) -> Result<Vec<Vec<LogRow>>> {
         let rows = after
             .iter()
             .map(|(lane, after)| self.log(*lane, *after, limit));
         rows.collect()
     }
     /// The newest row of a lane's commit log.
-    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>, Failure>;
+    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>>;
     /// Calls `visit` with every session number in the store and its session, which is `None` when the session's row is
     /// missing or malformed.
     fn for_each_session(
         &self,
         visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
-    ) -> Result<(), Failure>;
+    ) -> Result<()>;
     /// Checks the structure of the store, such as whether an index lacks a row, and returns the errors. Scans the
     /// entire store.
-    fn check_structure(&self) -> Result<Vec<String>, Failure>;
+    fn check_structure(&self) -> Result<Vec<String>>;
     /// The event of a session with this key.
-    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure>;
+    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>>;
     /// The events of a session numbered above `after`, ascending, at most `limit`. May return fewer, like
     /// [`collect_until_full`].
-    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
+    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>>;
     /// The number of a session's newest event; 0 when there is none.
-    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;
+    fn newest_event(&self, pk: SessionPk) -> Result<u64>;
     /// Events of all sessions with a time in `from..to`, ordered by time, session and number, after `after`, at most
     /// `limit`. May return fewer, but at least one if there is one.
     fn events_at(
@@ -358,38 +354,33 @@ pub trait View {
         to: Timestamp,
         after: Option<EventPosition>,
         limit: usize,
-    ) -> Result<Vec<(SessionPk, EventRow)>, Failure>;
+    ) -> Result<Vec<(SessionPk, EventRow)>>;
     /// The checkpoint of a session at this seq.
-    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure>;
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>>;
     /// The seqs of a session's checkpoints, ascending.
-    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure>;
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>>;
     /// The note with this name.
-    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure>;
+    fn note(&self, name: &str) -> Result<Option<NoteRow>>;
     /// All notes; `None` for a malformed one.
-    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure>;
+    fn notes(&self) -> Result<Vec<Option<NoteRow>>>;
     /// The draft of the turn at this place.
-    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure>;
+    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>>;
     /// The drafts of a session's turns, ordered by place.
-    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure>;
+    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>>;
     /// The chunks of a turn's draft numbered above `after`, ascending.
-    fn draft_chunks(
-        &self,
-        pk: SessionPk,
-        place: u64,
-        after: u64,
-    ) -> Result<Vec<DraftChunk>, Failure>;
+    fn draft_chunks(&self, pk: SessionPk, place: u64, after: u64) -> Result<Vec<DraftChunk>>;
     /// All drafts of the store: drafts of streams in progress, and drafts of recording processes that have exited.
     /// Unreadable rows are logged and left out.
-    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure>;
+    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>>;
     /// All session numbers that occur in any row.
-    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
+    fn session_pks(&self) -> Result<Vec<SessionPk>>;
     /// The first seq of a session's stored items: 1 unless the oldest turns were trimmed.
-    fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn first_seq(&self, pk: SessionPk) -> Result<u64> {
         let _ = pk;
         Ok(1)
     }
     /// The first ordinal of a session's stored turns: 1 unless the oldest turns were trimmed.
-    fn first_ordinal(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn first_ordinal(&self, pk: SessionPk) -> Result<u64> {
         let _ = pk;
         Ok(1)
     }
@@ -427,61 +418,46 @@ pub trait Tx: View {
         let _ = (pk, turn);
     }
     /// Inserts a session; returns its number, the next one of the session's lane.
-    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure>;
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk>;
     /// Writes a session's head.
-    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure>;
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<()>;
     /// Inserts a turn.
-    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure>;
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<()>;
     /// Updates an existing turn.
-    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure>;
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<()>;
     /// Inserts a record.
-    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<()>;
     /// Updates an existing record. Only a redaction does this; records are otherwise immutable.
-    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<()>;
     /// Inserts an item's key, by which the item's seq is found.
-    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure>;
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<()>;
     /// Inserts a request's key, by which its turn is found in an adopted session whose turn ids this installation did
     /// not derive.
-    fn insert_request_key(
-        &mut self,
-        pk: SessionPk,
-        id: &RequestId,
-        seq: u64,
-    ) -> Result<(), Failure>;
+    fn insert_request_key(&mut self, pk: SessionPk, id: &RequestId, seq: u64) -> Result<()>;
     /// Updates a session's existing row.
-    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure>;
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<()>;
     /// Records that an agent has spoken in a session, if this is not recorded yet. Queries find sessions by their
     /// agents. The backend signs the row ([`AgentRow::sealed`]), so that it can spare this for an agent that it knows
     /// to be recorded.
-    fn insert_agent(
-        &mut self,
-        pk: SessionPk,
-        agent: &str,
-        keyring: &Keyring,
-    ) -> Result<(), Failure>;
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str, keyring: &Keyring) -> Result<()>;
     /// Inserts an event.
-    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<()>;
     /// Inserts or replaces the checkpoint at its seq.
-    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure>;
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<()>;
     /// Deletes the checkpoint at this seq.
-    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure>;
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<()>;
     /// Writes a note.
-    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure>;
+    fn put_note(&mut self, row: &NoteRow) -> Result<()>;
     /// Deletes all records, keys, turns, drafts, events, checkpoints and agents of a session; keeps its row and head.
-    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure>;
+    fn erase(&mut self, pk: SessionPk) -> Result<()>;
     /// Inserts or replaces the draft of a turn.
-    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure>;
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<()>;
     /// Inserts a chunk of a turn's draft.
-    fn insert_draft_chunk(
-        &mut self,
-        pk: SessionPk,
-        place: u64,
-        chunk: &DraftChunk,
-    ) -> Result<(), Failure>;
+    fn insert_draft_chunk(&mut self, pk: SessionPk, place: u64, chunk: &DraftChunk) -> Result<()>;
     /// Deletes all chunks of a turn's draft.
-    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<()>;
     /// Deletes the draft of a turn and its chunks.
-    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure>;
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<()>;
     /// Inserts a row of the commit log.
-    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure>;
+    fn insert_log(&mut self, row: &LogRow) -> Result<()>;
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_types::{ErrorCode, Failure, Item, SessionId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Item, Result, SessionId, TurnStatus};
 
 use crate::chain::GENESIS;
 use crate::lane::Lane;
@@ -39,12 +39,12 @@ const RECORDS_PER_READ: usize = 256;
 const ROWS_PER_READ: usize = 1024;
 
 /// A callback for progress: receives the number of checked sessions and the total; an error stops the verification.
-pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
+pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
 
 /// A callback for each session: receives its number, the report about it, the number of sessions checked before it, and
 /// the total; an error stops the verification.
 pub(crate) type OnSession<'a> =
-    &'a mut dyn FnMut(SessionPk, &VerificationReport, (u64, u64)) -> Result<(), Failure>;
+    &'a mut dyn FnMut(SessionPk, &VerificationReport, (u64, u64)) -> Result<()>;
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Rebuilds a session from its items and compares it with its rows.
@@ -55,7 +55,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         report: &mut VerificationReport,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         report.sessions += 1;
         let mut rebuilt = RebuiltSession::default();
         let (mut next_seq, mut previous_link) = (1, GENESIS);
@@ -127,7 +127,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         item: &Item,
         events: &[Event],
         rebuilt: &mut RebuiltSession,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         for event in events.iter().filter(|_| session.head.adopted) {
             let Event::Start(start) = event else { continue };
             let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
@@ -150,7 +150,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         rebuilt: &RebuiltSession,
         report: &mut VerificationReport,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut from = ALL_PLACES.0;
         let mut stored_count = 0;
         loop {
@@ -199,7 +199,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     pub fn verify(
         &self,
         session: Option<(&crate::Scope, &SessionId)>,
-    ) -> Result<VerificationReport, Failure> {
+    ) -> Result<VerificationReport> {
         let Some((scope, id)) = session else {
             return self.verify_all(&mut |_, _| Ok(()));
         };
@@ -212,7 +212,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// Fails when the store does not answer, or with an error of `on_progress`, which stops the verification.
-    pub fn verify_all(&self, on_progress: OnProgress<'_>) -> Result<VerificationReport, Failure> {
+    pub fn verify_all(&self, on_progress: OnProgress<'_>) -> Result<VerificationReport> {
         self.verify_each(&mut |_, _, (checked, total)| on_progress(checked, total))
     }
 
@@ -220,10 +220,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// Fails when the store does not answer, or with an error of `on_session`, which stops the verification.
-    pub(crate) fn verify_each(
-        &self,
-        on_session: OnSession<'_>,
-    ) -> Result<VerificationReport, Failure> {
+    pub(crate) fn verify_each(&self, on_session: OnSession<'_>) -> Result<VerificationReport> {
         let mut report = VerificationReport::default();
         match self.view.check_structure() {
             Ok(details) => report.findings.extend(
@@ -266,7 +263,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn compare_heads(&self) -> Result<Suspects, Failure> {
+    pub fn compare_heads(&self) -> Result<Suspects> {
         match self.check {
             MacCheck::Keyed => compare_with_log(self.view, self.keyring),
             MacCheck::Unverified => Ok(Suspects::default()),
@@ -276,9 +273,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Verifies a session. Records its integrity failure, or that of reading it, as a finding.
     fn verify_and_report(
         &self,
-        session: Result<VerifiedSession, Failure>,
+        session: Result<VerifiedSession>,
         report: &mut VerificationReport,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let result =
             session.and_then(|s| in_session(&s.row.session_id, self.verify_session(&s, report)));
         report.add_result(result)
@@ -291,7 +288,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         pk: SessionPk,
         logged: Option<&LoggedRows>,
         report: &mut VerificationReport,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         match self.view.session_by_pk(pk) {
             Ok(Some(stored)) if let Some(logged) = logged => {
                 let (events_before, findings_before) = (report.events, report.findings.len());
@@ -319,7 +316,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 Ok(())
             }
             Ok(None) => {
-                let count_side_rows = || -> Result<usize, Failure> {
+                let count_side_rows = || -> Result<usize> {
                     let drafts_and_checkpoints =
                         self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len();
                     let agents = self.view.agents(&[pk])?;
@@ -350,7 +347,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     fn verify_log(
         &self,
         report: &mut VerificationReport,
-    ) -> Result<BTreeMap<SessionPk, LoggedRows>, Failure> {
+    ) -> Result<BTreeMap<SessionPk, LoggedRows>> {
         let mut logged = BTreeMap::new();
         for lane in self.view.lanes().iter() {
             self.verify_lane(lane, report, &mut logged)?;
@@ -364,7 +361,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         lane: Lane,
         report: &mut VerificationReport,
         logged: &mut BTreeMap<SessionPk, LoggedRows>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut previous: Option<LogRow> = None;
         loop {
             let after = previous.as_ref().map_or(0, |p| p.commit_no);

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_engine::{CloseSession, Engine, PatchSession, SaveCheckpoint};
-use filrouge_types::{ErrorCode, Failure, RawJson, SessionId, SessionStatus, Timestamp, lock};
+use filrouge_types::{
+    ErrorCode, Failure, RawJson, Result, SessionId, SessionStatus, Timestamp, lock,
+};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
@@ -142,11 +144,7 @@ impl LedgerRecord {
 
 impl SessionWriter {
     /// Records the state as a checkpoint, unless it equals the last recorded one and nothing was written since.
-    async fn write_checkpoint(
-        &self,
-        progress: &mut Progress,
-        state: &State,
-    ) -> Result<(), Failure> {
+    async fn write_checkpoint(&self, progress: &mut Progress, state: &State) -> Result<()> {
         self.write_task(progress, state.team_task.as_deref())
             .await?;
         match &progress.state {
@@ -181,7 +179,7 @@ impl SessionWriter {
     }
 
     /// Counts the messages written since the last count; after a redaction, counts all messages again.
-    async fn count_messages(&self, progress: &mut Progress) -> Result<(), Failure> {
+    async fn count_messages(&self, progress: &mut Progress) -> Result<()> {
         let caller = self.lease.caller()?;
         let new_items =
             read_conversation(&self.engine, &caller, &self.session, progress.counted_to).await?;
@@ -216,14 +214,14 @@ impl SessionWriter {
         warnings.push(warning);
     }
 
-    async fn read_snapshot(&self) -> Result<SessionSnapshot, Failure> {
+    async fn read_snapshot(&self) -> Result<SessionSnapshot> {
         let conversation =
             read_conversation(&self.engine, &self.lease.caller()?, &self.session, 0).await?;
         Ok(conversation.into_snapshot(&self.team_id, &self.session, self.created_at))
     }
 
     /// Sets the session's status, which lists show.
-    async fn set_status(&self, status: SessionStatus) -> Result<(), Failure> {
+    async fn set_status(&self, status: SessionStatus) -> Result<()> {
         let patch = PatchSession {
             status: Some(status),
             ..PatchSession::default()
@@ -233,7 +231,7 @@ impl SessionWriter {
         patched.await.map(drop)
     }
 
-    async fn close(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
+    async fn close(&self, progress: &mut Progress, state: &State) -> Result<()> {
         self.end_turn(progress).await?;
         if state.status == Status::Completed {
             self.write_task(progress, state.team_task.as_deref())
@@ -256,18 +254,18 @@ impl Record for LedgerRecord {
         self.writer.session.as_str()
     }
 
-    async fn write_message(&self, message: &Message) -> Result<(), Failure> {
+    async fn write_message(&self, message: &Message) -> Result<()> {
         let mut progress = self.writer.progress.lock().await;
         self.writer.write_message(&mut progress, message).await
     }
 
-    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
+    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>> {
         let mut progress = self.writer.progress.lock().await;
         let speech = self.writer.begin_message(&mut progress, message).await?;
         Ok(Box::new(speech))
     }
 
-    async fn write_task(&self, task: Option<&str>) -> Result<(), Failure> {
+    async fn write_task(&self, task: Option<&str>) -> Result<()> {
         if let Some(bytes) = task.map(str::len).filter(|b| *b > TEAM_TASK_BYTES_MAX) {
             return Err(ErrorCode::LimitExceeded.failure(format!(
                 "the team task has {bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed"
@@ -277,7 +275,7 @@ impl Record for LedgerRecord {
         self.writer.write_task(&mut progress, task).await
     }
 
-    async fn hand_over(&self, state: &State) -> Result<(), Failure> {
+    async fn hand_over(&self, state: &State) -> Result<()> {
         let mut progress = self.writer.progress.lock().await;
         self.writer.end_turn(&mut progress).await?;
         self.writer.write_checkpoint(&mut progress, state).await?;
@@ -285,7 +283,7 @@ impl Record for LedgerRecord {
         Ok(())
     }
 
-    async fn close(&self, state: &State) -> Result<(), Failure> {
+    async fn close(&self, state: &State) -> Result<()> {
         let mut progress = self.writer.progress.lock().await;
         self.writer.close(&mut progress, state).await?;
         self.writer.write_snapshot(&progress).await;

@@ -2,7 +2,7 @@
 //! each hand-over.
 
 use async_trait::async_trait;
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Cut, Message};
@@ -44,34 +44,34 @@ pub trait Record: Send + Sync {
     ///
     /// # Errors
     /// The ledger's: the message is then not recorded.
-    async fn write_message(&self, message: &Message) -> Result<(), Failure>;
+    async fn write_message(&self, message: &Message) -> Result<()>;
 
     /// Begins an agent's message: `message` has no content yet. Its text is recorded while it grows, so that a crash
     /// leaves an interrupted message.
     ///
     /// # Errors
     /// The ledger's.
-    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>, Failure>;
+    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>>;
 
     /// Records the team task; `None` clears it. Like a message, it survives a crash.
     ///
     /// # Errors
     /// `limit_exceeded` for a task of more than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX) bytes, and
     /// the ledger's: the previous task then stays.
-    async fn write_task(&self, task: Option<&str>) -> Result<(), Failure>;
+    async fn write_task(&self, task: Option<&str>) -> Result<()>;
 
     /// Ends the turn, records the state in which a human has the floor, and writes the snapshot file.
     ///
     /// # Errors
     /// The ledger's. A snapshot that cannot be written is no error: it is reported as a warning.
-    async fn hand_over(&self, state: &State) -> Result<(), Failure>;
+    async fn hand_over(&self, state: &State) -> Result<()>;
 
     /// Ends the turn, records the state with which the session is closed, writes the snapshot file and releases the
     /// session.
     ///
     /// # Errors
     /// As [`Record::hand_over`].
-    async fn close(&self, state: &State) -> Result<(), Failure>;
+    async fn close(&self, state: &State) -> Result<()>;
 }
 
 /// An agent's message that is still growing.
@@ -81,18 +81,14 @@ pub trait Speech: Send {
     ///
     /// # Errors
     /// The ledger's.
-    async fn append(&mut self, text: &str) -> Result<(), Failure>;
+    async fn append(&mut self, text: &str) -> Result<()>;
 
     /// Ends the message. `message` is its final form: the complete text without markers, and why it was cut, if it was.
     /// `error` describes the agent's failure ([`Cut::Failed`]).
     ///
     /// # Errors
     /// The ledger's: the text that [`Speech::append`] has written stays.
-    async fn end(
-        self: Box<Self>,
-        message: &Message,
-        error: Option<&AgentError>,
-    ) -> Result<(), Failure>;
+    async fn end(self: Box<Self>, message: &Message, error: Option<&AgentError>) -> Result<()>;
 }
 
 /// The failure of an agent.

@@ -3,7 +3,9 @@
 
 use filrouge_engine::{Caller, Engine};
 use filrouge_store::command::SessionFilter;
-use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatus, Timestamp};
+use filrouge_types::{
+    ErrorCode, Failure, Lease, Result, Session, SessionId, SessionStatus, Timestamp,
+};
 
 use crate::ledger::item::{self, ParsedItem};
 use crate::ledger::open::{check_team, checkpoint_state, created_at, parse_session_id};
@@ -61,11 +63,7 @@ pub struct TeamSessions {
 ///
 /// # Errors
 /// The ledger's; a single session that cannot be read is listed among the unreadable ones.
-pub async fn sessions(
-    engine: &Engine,
-    caller: &Caller,
-    team_id: &str,
-) -> Result<TeamSessions, Failure> {
+pub async fn sessions(engine: &Engine, caller: &Caller, team_id: &str) -> Result<TeamSessions> {
     let filter = SessionFilter {
         team_id: Some(team_id.into()),
         ..SessionFilter::default()
@@ -116,7 +114,7 @@ pub async fn session(
     caller: &Caller,
     team_id: &str,
     id: &str,
-) -> Result<TeamSession, Failure> {
+) -> Result<TeamSession> {
     let id = parse_session_id(id)?;
     let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
@@ -135,7 +133,7 @@ pub(crate) async fn summarize(
     engine: &Engine,
     caller: &Caller,
     session: &Session,
-) -> Result<Summary, Failure> {
+) -> Result<Summary> {
     let id = &session.session_id;
     let checkpointed = match engine.calls.latest_checkpoint(caller, id).await {
         Ok(checkpoint) => {
@@ -196,7 +194,7 @@ async fn first_message_words(
     engine: &Engine,
     caller: &Caller,
     id: &SessionId,
-) -> Result<Option<Box<str>>, Failure> {
+) -> Result<Option<Box<str>>> {
     let mut after = 0;
     loop {
         let (items, next) = engine.turns.items(caller, id, after, PROBE_ITEMS).await?;

@@ -14,7 +14,7 @@ use filrouge_engine::stream::{
     RecordSettings, Recording, StreamEnd, StreamError, StreamErrorSource,
 };
 use filrouge_store::draft::StreamId;
-use filrouge_types::{ErrorCode, Failure, JsonText, RawJson, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, JsonText, RawJson, Result, SessionId, Turn, TurnId, TurnStatus};
 use futures_core::Stream;
 use tokio::time::{Instant, sleep_until};
 
@@ -113,7 +113,7 @@ impl Recorder {
         engine: &Arc<Engine>,
         caller: &Caller,
         request: RecordStream,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let settings = RecordSettings {
             format: request.format.as_str(),
             finalize: request.finalize,
@@ -155,7 +155,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::advance`].
-    pub async fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub async fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.decoder.push(bytes);
         let transcript = self.decoder.transcript_mut();
         if transcript.ended().is_none() && transcript.memory_bytes() > self.max_item_bytes {
@@ -176,7 +176,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::advance`].
-    pub async fn tick(&mut self) -> Result<(), Failure> {
+    pub async fn tick(&mut self) -> Result<()> {
         self.recording.tick(self.decoder.transcript()).await
     }
 
@@ -184,7 +184,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::advance`].
-    pub async fn flush(&mut self) -> Result<(), Failure> {
+    pub async fn flush(&mut self) -> Result<()> {
         self.recording.flush(self.decoder.transcript()).await
     }
 
@@ -192,7 +192,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::handle_refusal`].
-    pub async fn end(mut self) -> Result<Written<Turn>, Failure> {
+    pub async fn end(mut self) -> Result<Written<Turn>> {
         self.decoder.end();
         self.recording.end(self.decoder.transcript_mut()).await
     }
@@ -202,7 +202,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::handle_refusal`].
-    pub async fn give_up(mut self, why: GiveUp) -> Result<Written<Turn>, Failure> {
+    pub async fn give_up(mut self, why: GiveUp) -> Result<Written<Turn>> {
         let ended = match why {
             GiveUp::Interrupted if !self.has_ended() => {
                 let transcript = self.decoder.transcript_mut();
@@ -222,10 +222,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::handle_refusal`].
-    pub async fn continue_after(
-        self: Box<Self>,
-        written: Result<(), Failure>,
-    ) -> Result<RecordingStep, Failure> {
+    pub async fn continue_after(self: Box<Self>, written: Result<()>) -> Result<RecordingStep> {
         Ok(match written {
             Err(failure) => {
                 let transcript = self.decoder.transcript();
@@ -242,7 +239,7 @@ impl Recorder {
     ///
     /// # Errors
     /// `session_erased`. Any other failure to read the turn is ignored, because the next write reports it.
-    pub async fn recheck_turn(self: Box<Self>) -> Result<RecordingStep, Failure> {
+    pub async fn recheck_turn(self: Box<Self>) -> Result<RecordingStep> {
         match self.recording.current_turn().await {
             Ok(turn) if turn.status != TurnStatus::Open => Ok(RecordingStep::ended(turn, false)),
             Err(failure) if failure.code == ErrorCode::SessionErased => Err(failure),
@@ -291,7 +288,7 @@ pub async fn record<S, B, E>(
     request: RecordStream,
     body: S,
     give_up: impl Future<Output = GiveUp>,
-) -> Result<Written<Turn>, Failure>
+) -> Result<Written<Turn>>
 where
     S: Stream<Item = Result<B, E>>,
     B: AsRef<[u8]>,

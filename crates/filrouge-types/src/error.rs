@@ -184,6 +184,9 @@ pub struct DataLocation {
     pub seq: Option<u64>,
 }
 
+/// The result of an operation that can end in a [`Failure`].
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 impl Failure {
     /// A failure without a hint.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {

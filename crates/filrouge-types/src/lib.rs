@@ -27,7 +27,7 @@ pub use application::{
     ANSWER_IS_COPY, Application, ApplicationReader, QUESTION_IS_COPY, TurnLabel, Variant,
     flag_metadata,
 };
-pub use error::{DataLocation, ErrorCode, Failure};
+pub use error::{DataLocation, ErrorCode, Failure, Result};
 pub use host::Host;
 pub use id::{
     EventKey, INTERNAL_EVENT_PREFIX, IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId,

@@ -11,7 +11,7 @@ use filrouge_store::read::{
 };
 use filrouge_store::record::{RecordFaultKind, StartEvent};
 use filrouge_store::rows::{RECORDS_BYTES, View};
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp, TurnId};
+use filrouge_types::{ErrorCode, Result, SessionId, Timestamp, TurnId};
 
 use super::calls::CallIndex;
 use super::cursor::AuditPosition;
@@ -36,7 +36,7 @@ pub(super) fn read_page<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     query: &AuditQuery,
-) -> Result<AuditPage, Failure> {
+) -> Result<AuditPage> {
     let newest = match &query.last_commit {
         Some(last_commit) => last_commit.clone(),
         None => newest_commits(snapshot.view)?,
@@ -71,7 +71,7 @@ pub(super) fn read_page<V: View + ?Sized>(
 }
 
 /// The newest commit of each lane.
-fn newest_commits<V: View + ?Sized>(view: &V) -> Result<Position, Failure> {
+fn newest_commits<V: View + ?Sized>(view: &V) -> Result<Position> {
     let mut newest = Position::default();
     for lane in view.lanes().iter() {
         let row = view.newest_log(lane)?;
@@ -122,7 +122,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
 
     /// Reads one session in order of seq, after its refused links. Returns the next page's cursor; `None` if this is the
     /// last page.
-    fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
+    fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>> {
         let cursor = self.query.cursor.as_ref();
         let position = cursor.map(AuditCursor::to_session_position).transpose()?;
         match self.snapshot.find_or_tombstone(self.scope, id)? {
@@ -151,7 +151,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
 
     /// Reads all sessions in the order of the change feed. Returns the next page's cursor; `None` if this is the last
     /// page.
-    fn read_commits(&mut self) -> Result<Option<AuditCursor>, Failure> {
+    fn read_commits(&mut self) -> Result<Option<AuditCursor>> {
         let AuditCursor {
             mut after,
             mut items,
@@ -201,7 +201,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     }
 
     /// The position at which the page begins, in the audit of all sessions.
-    fn first_cursor(&self) -> Result<AuditCursor, Failure> {
+    fn first_cursor(&self) -> Result<AuditCursor> {
         let after = match (&self.query.cursor, self.query.since) {
             (Some(cursor), _) => return Ok(cursor.clone()),
             (None, Some(since)) => self
@@ -226,7 +226,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         &mut self,
         change: &SessionChange,
         resume: Option<AuditPosition>,
-    ) -> Result<Option<AuditPosition>, Failure> {
+    ) -> Result<Option<AuditPosition>> {
         let id = &change.session_id;
         let in_time_range = self.query.includes_time(change.at);
         let (first, last) = match (change.kind, change.first_seq, change.last_seq) {
@@ -270,7 +270,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         }
     }
 
-    fn cached_session(&mut self, id: &SessionId) -> Result<Option<Rc<VerifiedSession>>, Failure> {
+    fn cached_session(&mut self, id: &SessionId) -> Result<Option<Rc<VerifiedSession>>> {
         if let Some(cached) = self.sessions.get(id) {
             return Ok(cached.clone());
         }
@@ -286,11 +286,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         Ok(session)
     }
 
-    fn turn_start(
-        &mut self,
-        session: &VerifiedSession,
-        id: TurnId,
-    ) -> Result<Rc<TurnStart>, Failure> {
+    fn turn_start(&mut self, session: &VerifiedSession, id: TurnId) -> Result<Rc<TurnStart>> {
         if let Some(cached) = self.turns.get(&id) {
             return Ok(cached.clone());
         }
@@ -322,7 +318,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         begin: AuditPosition,
         last: u64,
         committed: Option<Timestamp>,
-    ) -> Result<Option<AuditPosition>, Failure> {
+    ) -> Result<Option<AuditPosition>> {
         let (mut next, mut part) = (begin.seq, begin.part);
         while next <= last {
             if self.is_full() {

@@ -2,7 +2,7 @@
 //! delivered several times, at most one delivery does the work.
 
 use filrouge_store::command::Scope;
-use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, RequestId, Result, SessionId, Turn, TurnId, TurnStatus};
 use tokio::time::Instant;
 
 use super::lease::warn_if_down;
@@ -48,11 +48,7 @@ impl Calls {
     /// `lease_timeout` if another webhook of the call had the lease for the entire wait; `turn_busy` if another caller
     /// works on this webhook, and `on_busy` is `Reject` or its wait was too short; `session_terminated`, and those of
     /// [`Self::resume`].
-    pub async fn enter(
-        &self,
-        caller: &Caller,
-        webhook: Webhook,
-    ) -> Result<WebhookAdmission, Failure> {
+    pub async fn enter(&self, caller: &Caller, webhook: Webhook) -> Result<WebhookAdmission> {
         let scope = &caller.scope(Permission::Write)?;
         let Webhook {
             session,
@@ -125,7 +121,7 @@ impl Calls {
         session: &SessionId,
         request: &RequestId,
         (resumed, unclaimed): (Written<Resumed>, UnclaimedLease),
-    ) -> Result<WebhookAdmission, Failure> {
+    ) -> Result<WebhookAdmission> {
         let Some(turn) = self.answered_turn(scope, session, request).await? else {
             unclaimed.claim();
             return Ok(WebhookAdmission::Work(Box::new(resumed.into_value())));
@@ -152,7 +148,7 @@ impl Calls {
         scope: &Scope,
         (session, id): (&SessionId, TurnId),
         deadline: Instant,
-    ) -> Result<Option<Turn>, Failure> {
+    ) -> Result<Option<Turn>> {
         let mut commits = self.ledger.commits();
         let closed = self.wait_for_status(scope, session, id, deadline, TurnStatus::is_closed);
         tokio::select! {
@@ -181,7 +177,7 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         request: &RequestId,
-    ) -> Result<Option<Turn>, Failure> {
+    ) -> Result<Option<Turn>> {
         match self.turn_of_request(scope, session, request).await {
             Err(Failure {
                 code: ErrorCode::SessionNotFound | ErrorCode::StoreUnavailable,
@@ -197,7 +193,7 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         request: &RequestId,
-    ) -> Result<Option<Turn>, Failure> {
+    ) -> Result<Option<Turn>> {
         if let Some(spool) = &self.spool
             && self.spooled_state(scope, session).is_some()
         {

@@ -6,7 +6,7 @@ use filrouge_store::Durability;
 use filrouge_store::command::{
     Acquire, FencingToken, LeaseCommand, LeaseRequest, NewSession, Outcome, Scope, Write,
 };
-use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
+use filrouge_types::{ErrorCode, Failure, Lease, Result, SessionId};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -34,11 +34,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 /// `invalid` if body and header name different fences, or if the write is to release the lease and neither names a
 /// fence.
-pub(crate) fn fenced_scope(
-    scope: &Scope,
-    fence: Option<u64>,
-    release: bool,
-) -> Result<Scope, Failure> {
+pub(crate) fn fenced_scope(scope: &Scope, fence: Option<u64>, release: bool) -> Result<Scope> {
     if let (Some(token), Some(fence)) = (scope.fence, fence)
         && token.fence != fence
     {
@@ -94,7 +90,7 @@ impl Calls {
         caller: &Caller,
         session: &SessionId,
         request: AcquireLease,
-    ) -> Result<Written<Lease>, Failure> {
+    ) -> Result<Written<Lease>> {
         let scope = &caller.scope(Permission::Write)?;
         let wait = self.lease_wait(request.wait_ms)?;
         let acquire = self.acquire_options(request.ttl_ms, None, None)?;
@@ -126,7 +122,7 @@ impl Calls {
         caller: &Caller,
         session: &SessionId,
         request: RenewLease,
-    ) -> Result<Written<Lease>, Failure> {
+    ) -> Result<Written<Lease>> {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
         let Some(token) = fenced_scope(scope, request.fence, false)?.fence else {
@@ -155,7 +151,7 @@ impl Calls {
         session: &SessionId,
         holder: &str,
         fence: Option<u64>,
-    ) -> Result<Written<Lease>, Failure> {
+    ) -> Result<Written<Lease>> {
         let scope = &caller.scope(Permission::Write)?;
         let Some(token) = fenced_scope(scope, fence, false)?.fence else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
@@ -169,12 +165,12 @@ impl Calls {
     ///
     /// # Errors
     /// `session_not_found`, and those of the ledger.
-    pub async fn lease(&self, caller: &Caller, session: &SessionId) -> Result<Lease, Failure> {
+    pub async fn lease(&self, caller: &Caller, session: &SessionId) -> Result<Lease> {
         let scope = &caller.scope(Permission::Read)?;
         LeaseReader::new(self).lease(scope, session).await
     }
 
-    pub(super) fn check_journal(&self) -> Result<(), Failure> {
+    pub(super) fn check_journal(&self) -> Result<()> {
         if self.settings.calls.journal != Journal::Off {
             return Ok(());
         }
@@ -189,7 +185,7 @@ impl Calls {
         ttl_ms: Option<u64>,
         create: Option<NewSession>,
         resumes: Option<Option<u64>>,
-    ) -> Result<Acquire, Failure> {
+    ) -> Result<Acquire> {
         self.check_journal()?;
         Ok(Acquire {
             ttl: self.lease_ttl(ttl_ms)?,
@@ -200,12 +196,12 @@ impl Calls {
         })
     }
 
-    pub(super) fn lease_ttl(&self, ms: Option<u64>) -> Result<Duration, Failure> {
+    pub(super) fn lease_ttl(&self, ms: Option<u64>) -> Result<Duration> {
         let calls = &self.settings.calls;
         checked_duration(ms, "ttl_ms", 1, calls.lease_ttl, calls.lease_ttl_max)
     }
 
-    pub(super) fn lease_wait(&self, ms: Option<u64>) -> Result<Duration, Failure> {
+    pub(super) fn lease_wait(&self, ms: Option<u64>) -> Result<Duration> {
         let calls = &self.settings.calls;
         checked_duration(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
     }
@@ -219,7 +215,7 @@ impl Calls {
         holder: &str,
         wait: Duration,
         acquire: Acquire,
-    ) -> Result<AcquiredLease, Failure> {
+    ) -> Result<AcquiredLease> {
         let deadline = Instant::now() + wait;
         let mut commits = self.ledger.commits();
         let mut acquire = acquire;
@@ -262,7 +258,7 @@ impl Calls {
         session: &SessionId,
         commits: &mut tokio::sync::watch::Receiver<u64>,
         deadline: Instant,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let reader = LeaseReader::new(self);
         let mut next_exit_check = Instant::now() + EXIT_CHECK_INTERVAL;
         loop {
@@ -327,7 +323,7 @@ impl Core {
         session: &SessionId,
         holder: &str,
         fence: u64,
-    ) -> Result<Written<Lease>, Failure> {
+    ) -> Result<Written<Lease>> {
         let lease_request = LeaseRequest::Release { fence };
         let released = self
             .request_lease(scope, session, holder.into(), lease_request)
@@ -341,7 +337,7 @@ impl Core {
         scope: &Scope,
         session: &SessionId,
         fence: u64,
-    ) -> Result<Option<Durability>, Failure> {
+    ) -> Result<Option<Durability>> {
         let lease = LeaseReader::new(self).lease(scope, session).await?;
         let Some(holder) = lease.holder.filter(|_| lease.fence == fence) else {
             return Ok(None);
@@ -357,7 +353,7 @@ impl Core {
         session: &SessionId,
         holder: Box<str>,
         lease_request: LeaseRequest,
-    ) -> Result<AcquiredLease, Failure> {
+    ) -> Result<AcquiredLease> {
         if holder.is_empty() || holder.len() > 256 || holder.chars().any(char::is_control) {
             return Err(ErrorCode::Invalid
                 .failure("holder must be 1 to 256 bytes without control characters"));
@@ -409,7 +405,7 @@ fn checked_duration(
     min: u64,
     default: Duration,
     max: Duration,
-) -> Result<Duration, Failure> {
+) -> Result<Duration> {
     let Some(ms) = ms else { return Ok(default) };
     let max_ms = u64::try_from(max.as_millis()).unwrap_or(u64::MAX);
     if (min..=max_ms).contains(&ms) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use filrouge_store::command::{NewSession, Scope};
 use filrouge_store::read::NewestCheckpoint;
 use filrouge_types::{
-    Checkpoint, ErrorCode, Failure, Item, RawJson, SessionId, Timestamp, UNASSIGNED,
+    Checkpoint, ErrorCode, Failure, Item, RawJson, Result, SessionId, Timestamp, UNASSIGNED,
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -92,7 +92,7 @@ impl Calls {
         caller: &Caller,
         session: &SessionId,
         request: ResumeSession,
-    ) -> Result<Written<Resumed>, Failure> {
+    ) -> Result<Written<Resumed>> {
         let scope = &caller.scope(Permission::Write)?;
         let waited = !self.lease_wait(request.wait_ms)?.is_zero();
         match self.resume_unclaimed(scope, session, &request).await {
@@ -115,7 +115,7 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<(Written<Resumed>, UnclaimedLease), Failure> {
+    ) -> Result<(Written<Resumed>, UnclaimedLease)> {
         let resumed = self.try_resume(scope, session, request).await;
         match &resumed {
             Ok((resumed, _)) => {
@@ -136,7 +136,7 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<(Written<Resumed>, UnclaimedLease), Failure> {
+    ) -> Result<(Written<Resumed>, UnclaimedLease)> {
         let reads_journal = self.settings.calls.journal == Journal::On;
         let create = request.create.then(|| NewSession::with_id(session.clone()));
         let wait = self.lease_wait(request.wait_ms)?;
@@ -175,7 +175,7 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         wait: Duration,
-    ) -> Result<Option<SpooledSession>, Failure> {
+    ) -> Result<Option<SpooledSession>> {
         let Some(spool) = &self.spool else {
             return Ok(None);
         };
@@ -215,12 +215,7 @@ impl Calls {
     }
 
     /// Reads the session from one snapshot; fails if the session's lease is no longer the acquired one.
-    async fn load(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        fence: u64,
-    ) -> Result<LoadedSession, Failure> {
+    async fn load(&self, scope: &Scope, session: &SessionId, fence: u64) -> Result<LoadedSession> {
         let limit = self.settings.calls.tail_items;
         self.ledger
             .query_session(scope, session, move |snapshot, scope, id| {

@@ -2,8 +2,8 @@
 
 use filrouge_store::verify::{Finding as IntegrityFinding, Verdict};
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemId, JsonText, RawJson, RequestId, Role, Session, Timestamp,
-    TurnId, TurnStatus, Variant,
+    Channel, ErrorCode, Failure, ItemId, JsonText, RawJson, RequestId, Result, Role, Session,
+    Timestamp, TurnId, TurnStatus, Variant,
 };
 use serde::Serialize;
 
@@ -285,11 +285,7 @@ impl Diagnosis {
     }
 
     /// What was read of the session's part `what`. If its data is unreadable, reports that and returns `None`.
-    pub(super) fn readable<T>(
-        &mut self,
-        what: &'static str,
-        read: Result<T, Failure>,
-    ) -> Result<Option<T>, Failure> {
+    pub(super) fn readable<T>(&mut self, what: &'static str, read: Result<T>) -> Result<Option<T>> {
         match read {
             Err(failure) if concerns_data(&failure) => {
                 self.unreadable.push(Unreadable {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use filrouge_store::Scope;
-use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Result, SessionId, Turn, TurnId, TurnStatus};
 use tokio::time::Instant;
 
 use super::live::Follower;
@@ -17,7 +17,7 @@ impl Following {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's errors.
-    pub async fn follow(&self, caller: &Caller, session: &SessionId) -> Result<Follower, Failure> {
+    pub async fn follow(&self, caller: &Caller, session: &SessionId) -> Result<Follower> {
         let scope = caller.scope(Permission::Read)?;
         self.follow_session(&scope, session).await
     }
@@ -32,7 +32,7 @@ impl Following {
         session: &SessionId,
         id: TurnId,
         wait: Duration,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let scope = caller.scope(Permission::Read)?;
         let deadline = Instant::now() + wait;
         self.wait_for_status(&scope, session, id, deadline, TurnStatus::is_closed)
@@ -46,11 +46,7 @@ impl Core {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's errors.
-    async fn follow_session(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-    ) -> Result<Follower, Failure> {
+    async fn follow_session(&self, scope: &Scope, session: &SessionId) -> Result<Follower> {
         let only_hot = self.in_hot(scope, session).await?;
         let pk = self
             .ledger
@@ -69,7 +65,7 @@ impl Core {
         id: TurnId,
         deadline: Instant,
         accepts: impl Fn(TurnStatus) -> bool,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let mut follower = match self.follow_session(scope, session).await {
             // Reading the turn returns a more precise failure: an anonymous session may have expired with its turns
             // (`turn_expired`).

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
+use filrouge_types::{ErrorCode, Failure, Result, SessionEvent, SessionId};
 
 use super::figures::{KeyFigures, KindCount};
 
@@ -34,11 +34,7 @@ impl KpiTally {
     ///
     /// # Errors
     /// `limit_exceeded` when there are more sessions than a tally distinguishes.
-    pub(super) fn count(
-        &mut self,
-        session: &SessionId,
-        event: &SessionEvent,
-    ) -> Result<(), Failure> {
+    pub(super) fn count(&mut self, session: &SessionId, event: &SessionEvent) -> Result<()> {
         self.figures.events += 1;
         match &*event.kind {
             "call_lock_timeout" => self.figures.call_lock_timeouts += 1,
@@ -73,7 +69,7 @@ impl KpiTally {
         session: &SessionId,
         mark: u8,
         figure: fn(&mut KeyFigures) -> &mut u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let session_hash = [0, 1].map(|n: usize| self.hashers[n].hash_one(session.as_str()));
         if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&session_hash) {
             let detail = format!("there are more than {SESSIONS_MAX} sessions in one row");

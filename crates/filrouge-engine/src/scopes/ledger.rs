@@ -6,7 +6,7 @@ use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Command, Scope, Viewer, Write};
 use filrouge_store::hot::HotHealth;
 use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
-use filrouge_types::{Failure, SessionId, lock};
+use filrouge_types::{Result, SessionId, lock};
 
 use super::TieredLedger;
 use super::tally::is_hot_outage;
@@ -30,7 +30,7 @@ impl TieredLedger {
     ///
     /// # Errors
     /// Those of both stores.
-    pub async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+    pub async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool> {
         match &scope.viewer {
             _ if !self.allows_ephemeral() => Ok(false),
             Viewer::EndUser(None) => Ok(self.ledger_presence(scope, session).await?.is_none()),
@@ -74,10 +74,7 @@ impl TieredLedger {
     }
 
     /// Performs a write that deletes contents. If it erased them, asks the hot store to rewrite its files, too.
-    pub(super) async fn write_and_rewrite_files(
-        &self,
-        command: Command,
-    ) -> Result<CommittedWrite, Failure> {
+    pub(super) async fn write_and_rewrite_files(&self, command: Command) -> Result<CommittedWrite> {
         let erases = matches!(command.write, Write::Redact(_) | Write::Erase(_));
         let written = self.write_to_tier(command).await;
         if erases && written.is_ok() {
@@ -93,7 +90,7 @@ impl TieredLedger {
         scope: &Scope,
         session: &SessionId,
         query: SnapshotQuery,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if !self.allows_ephemeral() || self.ledger_presence(scope, session).await?.is_some() {
             return self.inspect_durable(scope, session, query).await;
         }

@@ -12,7 +12,7 @@ use filrouge_store::command::{
 };
 use filrouge_store::hot::FieldRetention;
 use filrouge_store::read::SessionOrTombstone;
-use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, TenantId};
+use filrouge_types::{ErrorCode, IdentityId, Result, SessionId, TenantId};
 
 use super::TieredLedger;
 use super::route::{LedgerPresence, foreign_session_failure, may_create};
@@ -33,7 +33,7 @@ impl TieredLedger {
         command: &Command,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let scope = &command.scope;
         let move_session = async {
             if !self.ephemeral.has_session(&scope.tenant, session).await? {
@@ -63,7 +63,7 @@ impl TieredLedger {
         command: &Command,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let scope = &command.scope;
         let Err(failure) = self.link_ephemeral(scope, session, identity).await else {
             return Ok(());
@@ -95,7 +95,7 @@ impl TieredLedger {
         scope: &Scope,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let link = Link {
             session_id: session.clone(),
             identity_id: identity.clone(),
@@ -111,7 +111,7 @@ impl TieredLedger {
         tenant: &TenantId,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         self.interrupt_streams(tenant, session).await?;
         for _ in 0..ROUNDS {
             let retention = self.retention(tenant);
@@ -136,11 +136,7 @@ impl TieredLedger {
 
     /// Interrupts running recordings, because their recorders may no longer write to the session. Their drafts are kept
     /// as items.
-    async fn interrupt_streams(
-        &self,
-        tenant: &TenantId,
-        session: &SessionId,
-    ) -> Result<(), Failure> {
+    async fn interrupt_streams(&self, tenant: &TenantId, session: &SessionId) -> Result<()> {
         let operator = Scope::new(tenant.clone(), Viewer::Operator);
         let ephemeral: &dyn Ledger = &self.ephemeral;
         let streams = ephemeral.query_session(&operator, session, move |snapshot, scope, id| {
@@ -166,12 +162,7 @@ impl TieredLedger {
     }
 
     /// Writes the entire session into the ledger, or only its new turns if the ledger already has the session.
-    async fn adopt(
-        &self,
-        tenant: &TenantId,
-        identity: &IdentityId,
-        adopt: Adopt,
-    ) -> Result<(), Failure> {
+    async fn adopt(&self, tenant: &TenantId, identity: &IdentityId, adopt: Adopt) -> Result<()> {
         let owner = Scope::new(tenant.clone(), Viewer::EndUser(Some(identity.clone())));
         let session = adopt.session.session_id.clone();
         let write = Write::Adopt(Arc::new(adopt.clone()));
@@ -204,7 +195,7 @@ impl TieredLedger {
         tenant: &TenantId,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let owner = Scope::new(tenant.clone(), Viewer::EndUser(Some(identity.clone())));
         let ephemeral: &dyn Ledger = &self.ephemeral;
         let mut after = 0;
@@ -297,7 +288,7 @@ impl TieredLedger {
         scope: &Scope,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         match self.link_ephemeral(scope, session, identity).await {
             Ok(()) => self.move_to_ledger(&scope.tenant, session, identity).await,
             Err(failure) if failure.code.retry() => Err(failure),
@@ -321,7 +312,7 @@ impl TieredLedger {
         scope: &Scope,
         session: &SessionId,
         identity: &IdentityId,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let (viewer, id, identity) = (scope.clone(), session.clone(), identity.clone());
         let is_owner = self.ledger.query_listed(scope, move |snapshot| {
             let session = snapshot.find_or_tombstone(&viewer, &id)?;

@@ -4,7 +4,7 @@
 use filrouge_store::command::{Command, LeaseRequest, Scope, Viewer, Write};
 use filrouge_store::hot::HotKey;
 use filrouge_store::read::{session_conflict, session_not_found};
-use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
+use filrouge_types::{ErrorCode, Failure, IdentityId, Result, SessionId};
 
 use super::tally::is_hot_outage;
 use super::{DurablePolicy, TieredLedger};
@@ -70,7 +70,7 @@ impl TieredLedger {
         &self,
         scope: &Scope,
         session: &SessionId,
-    ) -> Result<Option<LedgerPresence>, Failure> {
+    ) -> Result<Option<LedgerPresence>> {
         let key = self.key(scope, session);
         if let Some(state) = self.known_in_ledger.get(&key) {
             return Ok(Some(state));
@@ -94,7 +94,7 @@ impl TieredLedger {
 
     /// The tier that a write goes to. If the caller has an identity, or the write links the session to one, an
     /// ephemeral session is first moved into the ledger.
-    pub(super) async fn tier_of_write(&self, command: &Command) -> Result<Tier, Failure> {
+    pub(super) async fn tier_of_write(&self, command: &Command) -> Result<Tier> {
         let (scope, write) = (&command.scope, &command.write);
         let Some(session) = write.session_id() else {
             return Ok(Tier::Ledger);
@@ -121,11 +121,7 @@ impl TieredLedger {
 
     /// The tier that a write of the operator goes to. Only a link moves an ephemeral session into the ledger. While the
     /// hot store does not answer, a write that may create its session goes to the ledger, and any other write fails.
-    async fn tier_of_operator_write(
-        &self,
-        command: &Command,
-        session: &SessionId,
-    ) -> Result<Tier, Failure> {
+    async fn tier_of_operator_write(&self, command: &Command, session: &SessionId) -> Result<Tier> {
         let (scope, write) = (&command.scope, &command.write);
         if self.ledger_presence(scope, session).await?.is_some() {
             if write.is_retraction() {
@@ -151,7 +147,7 @@ impl TieredLedger {
     ///
     /// # Errors
     /// Those of both stores.
-    pub async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+    pub async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool> {
         if !self.allows_ephemeral() || self.ledger_presence(scope, session).await?.is_some() {
             return Ok(false);
         }

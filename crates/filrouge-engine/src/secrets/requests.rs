@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Role, TenantId, TurnId,
+    ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Result, Role, TenantId, TurnId,
     select_members,
 };
 
@@ -82,7 +82,7 @@ impl Core {
         tenant: &TenantId,
         masker: RequestMasker<'_>,
         items: Vec<ValidatedItem>,
-    ) -> Result<(Vec<ItemBody>, Masked), Failure> {
+    ) -> Result<(Vec<ItemBody>, Masked)> {
         let items = self.hash_addresses_in_items(tenant, items);
         self.mask_with(masker, |masker| masker.mask_items(items))
     }
@@ -93,7 +93,7 @@ impl Core {
         tenant: &TenantId,
         items: Vec<ValidatedItem>,
         metadata: Option<RawJson>,
-    ) -> Result<(MaskedTurn, Masked), Failure> {
+    ) -> Result<(MaskedTurn, Masked)> {
         let items = self.hash_addresses_in_items(tenant, items);
         let mut metadata = self.hash_addresses(tenant, metadata);
         self.mask_with(self.masker(None), |masker| {
@@ -107,8 +107,8 @@ impl Core {
     pub(crate) fn mask_with<T>(
         &self,
         mut masker: RequestMasker<'_>,
-        mask: impl FnOnce(&mut RequestMasker<'_>) -> Result<T, Failure>,
-    ) -> Result<(T, Masked), Failure> {
+        mask: impl FnOnce(&mut RequestMasker<'_>) -> Result<T>,
+    ) -> Result<(T, Masked)> {
         let result = mask(&mut masker);
         for (shape, n) in masker.refused.by_shape() {
             self.counters.refused.add(shape, n);
@@ -158,11 +158,7 @@ impl RequestMasker<'_> {
     /// # Errors
     /// `credential_refused` if the JSON contains a credential and the policy is to refuse it. Known secrets are always
     /// masked.
-    fn mask_both_kinds(
-        &mut self,
-        raw: &str,
-        field: &dyn Fn() -> String,
-    ) -> Result<Option<String>, Failure> {
+    fn mask_both_kinds(&mut self, raw: &str, field: &dyn Fn() -> String) -> Result<Option<String>> {
         let known = self.mask_known_secrets(raw);
         let masked = self.mask_by_policy(known.as_deref().unwrap_or(raw), mask_json, field)?;
         Ok(masked.or(known))
@@ -174,7 +170,7 @@ impl RequestMasker<'_> {
         text: &str,
         mask: fn(&str, &mut Masked) -> Option<String>,
         field: &dyn Fn() -> String,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         match self.policy {
             CredentialPolicy::Off => Ok(None),
             CredentialPolicy::Mask => Ok(mask(text, &mut self.masked)),
@@ -214,11 +210,7 @@ impl RequestMasker<'_> {
     }
 
     /// Masks credentials of all kinds in JSON of the application, such as metadata.
-    pub(crate) fn mask_data(
-        &mut self,
-        json: &mut Option<RawJson>,
-        field: &str,
-    ) -> Result<(), Failure> {
+    pub(crate) fn mask_data(&mut self, json: &mut Option<RawJson>, field: &str) -> Result<()> {
         let Some(json) = json else {
             return Ok(());
         };
@@ -235,11 +227,7 @@ impl RequestMasker<'_> {
     }
 
     /// Masks credentials in a label or title.
-    pub(crate) fn mask_label(
-        &mut self,
-        label: &mut Option<Box<str>>,
-        field: &str,
-    ) -> Result<(), Failure> {
+    pub(crate) fn mask_label(&mut self, label: &mut Option<Box<str>>, field: &str) -> Result<()> {
         let Some(label) = label else {
             return Ok(());
         };
@@ -255,14 +243,14 @@ impl RequestMasker<'_> {
 
     /// Masks items. Known secrets are masked everywhere; credentials recognized by shape, in all parts of a user's
     /// items, in the arguments of any author's tool calls, and in metadata, usage and labels.
-    fn mask_items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>, Failure> {
+    fn mask_items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>> {
         let items = items.into_iter().enumerate();
         items
             .map(|(index, item)| self.mask_item(item, index))
             .collect()
     }
 
-    fn mask_item(&mut self, item: ValidatedItem, index: usize) -> Result<ItemBody, Failure> {
+    fn mask_item(&mut self, item: ValidatedItem, index: usize) -> Result<ItemBody> {
         let mut body = item.body;
         let parts = body.parts.as_str();
         let masked = if body.role == Role::User {
@@ -293,7 +281,7 @@ impl RequestMasker<'_> {
         parts: &str,
         arguments: Vec<Range<usize>>,
         index: usize,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>> {
         let mut output: Option<String> = None;
         let mut copied = 0;
         for args in arguments {
@@ -313,7 +301,7 @@ impl RequestMasker<'_> {
         &mut self,
         mut request: StartTurn,
         items: Vec<ValidatedItem>,
-    ) -> Result<(StartTurn, Vec<ItemBody>), Failure> {
+    ) -> Result<(StartTurn, Vec<ItemBody>)> {
         self.mask_user_text(&mut request.question_neutral, "question_neutral")?;
         self.mask_user_text(&mut request.question_translated, "question_translated")?;
         let items = self.mask_items(items)?;
@@ -331,17 +319,14 @@ impl RequestMasker<'_> {
         &mut self,
         mut label: Option<Box<str>>,
         state: RawJson,
-    ) -> Result<(Option<Box<str>>, RawJson), Failure> {
+    ) -> Result<(Option<Box<str>>, RawJson)> {
         self.mask_label(&mut label, "label")?;
         let masked = self.mask_both_kinds(state.as_str(), &|| "state".to_owned())?;
         Ok((label, masked.map_or(state, RawJson::from_checked)))
     }
 
     /// Masks a turn's end with an answer.
-    pub(crate) fn mask_finalize(
-        &mut self,
-        mut request: FinalizeTurn,
-    ) -> Result<FinalizeTurn, Failure> {
+    pub(crate) fn mask_finalize(&mut self, mut request: FinalizeTurn) -> Result<FinalizeTurn> {
         self.mask_other_text(&mut request.answer_neutral);
         self.mask_other_text(&mut request.answer_translated);
         self.mask_data(&mut request.metadata, "metadata")?;
@@ -353,7 +338,7 @@ impl RequestMasker<'_> {
         &mut self,
         mut error: Option<ErrorBody>,
         mut shown: Option<JsonText>,
-    ) -> Result<(Option<ErrorBody>, Option<JsonText>), Failure> {
+    ) -> Result<(Option<ErrorBody>, Option<JsonText>)> {
         if let Some(error) = &mut error {
             let mut code = Some(std::mem::take(&mut error.code));
             self.mask_label(&mut code, "error.code")?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Command, LeaseCommand, LeaseRequest, Write};
-use filrouge_types::{Failure, Lease, Timestamp};
+use filrouge_types::{Lease, Result, Timestamp};
 
 use super::Core;
 use super::frame::SpooledLease;
@@ -31,7 +31,7 @@ impl Core {
         command: Command,
         attempt: Option<Attempt>,
         ledger_is_down: bool,
-    ) -> Result<CommittedWrite, Failure> {
+    ) -> Result<CommittedWrite> {
         // The spool grants leases only while the ledger does not answer.
         if !ledger_is_down && !self.state().is_ledger_unavailable() {
             match self.wait_until_drained(key).await {
@@ -62,11 +62,7 @@ impl Core {
     ///
     /// # Errors
     /// `store_unavailable` if the session may not begin here, or is another caller's.
-    pub(super) fn begin_if_unknown(
-        &self,
-        key: &SessionKey,
-        command: &Command,
-    ) -> Result<bool, Failure> {
+    pub(super) fn begin_if_unknown(&self, key: &SessionKey, command: &Command) -> Result<bool> {
         let mut state = self.state();
         let refused =
             || unavailable("the session is not known here, and the ledger does not answer");

@@ -14,7 +14,7 @@ use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
 use filrouge_store::rows::SessionRow;
 use filrouge_store::{Entropy, Keyring, Ledger, Link};
 use filrouge_types::{
-    Checkpoint, Clock, ErrorCode, Failure, Item, Lease, RawJson, RequestId, SessionStatus,
+    Checkpoint, Clock, ErrorCode, Failure, Item, Lease, RawJson, RequestId, Result, SessionStatus,
     Timestamp, Turn, TurnId, UNASSIGNED,
 };
 
@@ -57,7 +57,7 @@ impl LocalSession {
         clock: Arc<dyn Clock>,
         key: &SessionKey,
         known: &KnownSession,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let checkpoint = known.checkpoint.as_ref();
         let ledger_seq = checkpoint.map_or(0, |c| c.seq).max(known.last_seq);
         let row = SessionRow {
@@ -129,7 +129,7 @@ impl LocalSession {
     }
 
     /// Applies a write by the ledger's rules. Returns its outcome, and whether it changed anything: a replay does not.
-    fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(Outcome, bool), Failure> {
+    fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(Outcome, bool)> {
         let (tenant, session) = &self.key;
         let fence = command.scope.fence;
         let mut command = command.clone();
@@ -169,7 +169,7 @@ impl LocalSession {
         command: &Command,
         known: &KnownSession,
         now: Timestamp,
-    ) -> Result<(Outcome, bool), Failure> {
+    ) -> Result<(Outcome, bool)> {
         self.check_known(command)?;
         let mut local = command.clone();
         // The expiry of a lease is not checked if the lease was granted elsewhere, because then it is unknown, nor for
@@ -215,7 +215,7 @@ impl LocalSession {
     }
 
     /// Checks that the write does not need a value that only the ledger knows.
-    fn check_known(&self, command: &Command) -> Result<(), Failure> {
+    fn check_known(&self, command: &Command) -> Result<()> {
         let fence = self.session(|_, session| session.head.lease.fence)?;
         if command.scope.fence.is_some_and(|token| token.fence > fence) {
             let detail = "the fence is not known here, and the ledger does not answer";
@@ -248,7 +248,7 @@ impl LocalSession {
     ///
     /// # Errors
     /// Errors of the rows.
-    pub(super) fn lease(&self, now: Timestamp) -> Result<(Lease, Option<Box<str>>), Failure> {
+    pub(super) fn lease(&self, now: Timestamp) -> Result<(Lease, Option<Box<str>>)> {
         self.session(|_, session| (session.head.lease.to_lease(now), session.row.state.clone()))
     }
 
@@ -257,10 +257,7 @@ impl LocalSession {
     ///
     /// # Errors
     /// Errors of the rows.
-    pub(super) fn tail(
-        &self,
-        limit: usize,
-    ) -> Result<(Option<Checkpoint>, Vec<Item>, bool), Failure> {
+    pub(super) fn tail(&self, limit: usize) -> Result<(Option<Checkpoint>, Vec<Item>, bool)> {
         let (checkpoint, mut items, trimmed) = self.session(|snapshot, session| {
             let checkpoint = snapshot.newest_checkpoint(session)?.checkpoint;
             let covered = checkpoint
@@ -294,7 +291,7 @@ impl LocalSession {
         &self,
         request: &RequestId,
         known: &KnownSession,
-    ) -> Result<Option<Turn>, Failure> {
+    ) -> Result<Option<Turn>> {
         let turn = self.session(|snapshot, session| {
             let row = snapshot.turn_of_request(session, request)?;
             row.map(|row| snapshot.project(session, &row)).transpose()
@@ -310,7 +307,7 @@ impl LocalSession {
     fn session<T>(
         &self,
         read: impl FnOnce(&LedgerSnapshot<'_>, &VerifiedSession) -> T,
-    ) -> Result<T, Failure> {
+    ) -> Result<T> {
         let (tenant, id) = &self.key;
         let scope = Scope::new(tenant.clone(), Viewer::Operator);
         self.rows.with_snapshot(|snapshot| {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use filrouge_store::command::{Command, Write};
 use filrouge_store::ledger::LedgerLayer;
 use filrouge_store::{CommittedWrite, Durability, Ledger};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use tracing::Instrument;
 
 use super::known::{KnownSession, SessionKey};
@@ -36,7 +36,7 @@ enum Route {
 
 /// The result of waiting for a first attempt. `Ok` is what the caller gets: the ledger's answer, or a failure because the
 /// ledger stays slow. `Err` is the reason why the write is queued: the ledger is unavailable, or slow with this write.
-type AttemptOutcome = Result<Result<CommittedWrite, Failure>, Failure>;
+type AttemptOutcome = Result<Result<CommittedWrite>>;
 
 /// The first attempt of a write, in its own task.
 struct FirstAttempt {
@@ -48,7 +48,7 @@ struct FirstAttempt {
 
 impl FirstAttempt {
     /// The answer, if it arrives within this time; `None` if it does not, or if it was returned before.
-    async fn answer(&mut self, timeout: Duration) -> Option<Result<CommittedWrite, Failure>> {
+    async fn answer(&mut self, timeout: Duration) -> Option<Result<CommittedWrite>> {
         let attempt = self.attempt.as_mut()?;
         let ended = tokio::time::timeout(timeout, attempt).await.ok()?;
         self.attempt = None;
@@ -81,7 +81,7 @@ impl LedgerLayer for SpooledLedger {
         self.core.inner.as_ref()
     }
 
-    async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+    async fn write(&self, command: Command) -> Result<CommittedWrite> {
         self.core.write_or_queue(command).await
     }
 
@@ -95,7 +95,7 @@ impl Core {
     pub(super) async fn write_or_queue(
         self: &Arc<Self>,
         command: Command,
-    ) -> Result<CommittedWrite, Failure> {
+    ) -> Result<CommittedWrite> {
         let Some(session) = command.write.session_id() else {
             return self.inner.write(command).await;
         };
@@ -143,11 +143,7 @@ impl Core {
     }
 
     /// Writes only to the ledger, and updates the session's known state from the answer.
-    async fn write_through(
-        &self,
-        key: &SessionKey,
-        command: Command,
-    ) -> Result<CommittedWrite, Failure> {
+    async fn write_through(&self, key: &SessionKey, command: Command) -> Result<CommittedWrite> {
         let updates_known =
             command.scope.fence.is_some() || matches!(command.write, Write::Lease(_));
         let copy = updates_known.then(|| command.clone());
@@ -186,7 +182,7 @@ impl Core {
         self: &Arc<Self>,
         key: &SessionKey,
         command: Command,
-    ) -> Result<CommittedWrite, Failure> {
+    ) -> Result<CommittedWrite> {
         let command = with_item_ids(command, self.entropy.as_ref())?;
         let mut first = self.spawn_first_attempt(key, &command);
         let failure = match self.await_first_attempt(key, &command, &mut first).await {
@@ -258,7 +254,7 @@ impl Core {
         Ok(Err(self.no_answer_yet()))
     }
 
-    fn classify(&self, answer: Result<CommittedWrite, Failure>) -> AttemptOutcome {
+    fn classify(&self, answer: Result<CommittedWrite>) -> AttemptOutcome {
         match answer {
             Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
                 self.mark_down(&failure);
@@ -292,7 +288,7 @@ impl Core {
         &self,
         key: &SessionKey,
         command: &Command,
-        answer: &Result<CommittedWrite, Failure>,
+        answer: &Result<CommittedWrite>,
     ) {
         match answer {
             Ok(stored) => {
@@ -334,7 +330,7 @@ impl Core {
     ///
     /// # Errors
     /// `store_unavailable` if the ledger is unavailable, or if the queue is not drained within [`DRAIN_TIMEOUT`].
-    pub(super) async fn wait_until_drained(&self, key: &SessionKey) -> Result<(), Failure> {
+    pub(super) async fn wait_until_drained(&self, key: &SessionKey) -> Result<()> {
         let waits = |why: &str| {
             let what = format!("writes of session {:?} {why}", key.1.as_str());
             Err(unavailable(&what))

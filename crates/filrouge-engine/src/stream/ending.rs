@@ -8,7 +8,7 @@ use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Close, Ending, Interrupt, Out
 use filrouge_store::draft::{DraftPiece, StreamId, partial_entries};
 use filrouge_store::record::Entry;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, Turn, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Result, Role, Turn, TurnStatus,
 };
 
 use super::end::{StreamEnd, StreamError, StreamErrorSource};
@@ -26,7 +26,7 @@ impl Recording {
     ///
     /// # Errors
     /// Like [`Self::handle_refusal`].
-    pub async fn end(mut self, transcript: &mut Transcript) -> Result<Written<Turn>, Failure> {
+    pub async fn end(mut self, transcript: &mut Transcript) -> Result<Written<Turn>> {
         let latency = self.started_at.elapsed().as_millis().to_string();
         transcript.set_metadata("latency_ms", &latency);
         let (events, unknown) = transcript.events();
@@ -79,7 +79,7 @@ impl Recording {
     }
 
     /// Records the answer, and ends the turn if the settings say so.
-    async fn end_with_answer(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+    async fn end_with_answer(&mut self, transcript: &mut Transcript) -> Result<Turn> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
         let is_final = |e: &Entry| e.item.channel == Channel::Final;
@@ -127,7 +127,7 @@ impl Recording {
         &mut self,
         entries: &[Entry],
         transcript: &Transcript,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let mut entries = entries.to_vec();
         for entry in &mut entries {
             if entry.item.channel == Channel::Final {
@@ -145,14 +145,14 @@ impl Recording {
     }
 
     /// Appends the last items of the recording; the turn stays open.
-    async fn append_last(&mut self, entries: Vec<Entry>) -> Result<Turn, Failure> {
+    async fn append_last(&mut self, entries: Vec<Entry>) -> Result<Turn> {
         let append = self.append_of(entries, Vec::new(), true)?;
         self.append(&append).await?;
         self.turn().await
     }
 
     /// Records the end of a response that the turn continues with another one; the turn stays open.
-    async fn end_response_only(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+    async fn end_response_only(&mut self, transcript: &mut Transcript) -> Result<Turn> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
         if !transcript.is_reported() || entries.is_empty() {
@@ -186,7 +186,7 @@ impl Recording {
         &mut self,
         transcript: &mut Transcript,
         error: Option<StreamError>,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
         let remaining = self.remaining_items(transcript).into_iter().map(|e| e.item);
@@ -241,7 +241,7 @@ impl Recording {
         mut self,
         transcript: &Transcript,
         failure: Failure,
-    ) -> Result<Written<Turn>, Failure> {
+    ) -> Result<Written<Turn>> {
         let failure = match failure.code {
             ErrorCode::LimitExceeded => match self.end_as_failed(transcript, &failure).await {
                 Err(failure) => failure,
@@ -259,11 +259,7 @@ impl Recording {
     }
 
     /// Ends the turn as failed: drafts the remaining text, and records the draft's text and then the reason.
-    async fn end_as_failed(
-        &mut self,
-        transcript: &Transcript,
-        failure: &Failure,
-    ) -> Result<Turn, Failure> {
+    async fn end_as_failed(&mut self, transcript: &Transcript, failure: &Failure) -> Result<Turn> {
         self.flush_all(transcript).await?;
         let error = StreamError::new(failure.code.as_str(), &failure.detail);
         let item = ItemBody::new(Role::System, Channel::Error, error_parts(&error));
@@ -277,10 +273,7 @@ impl Recording {
     ///
     /// # Errors
     /// Like [`Self::handle_refusal`].
-    pub async fn interrupt(
-        mut self,
-        transcript: &mut Transcript,
-    ) -> Result<Written<Turn>, Failure> {
+    pub async fn interrupt(mut self, transcript: &mut Transcript) -> Result<Written<Turn>> {
         match self.write_interruption(transcript).await {
             Err(failure) => self.handle_refusal(transcript, failure).await,
             Ok(turn) => {
@@ -291,7 +284,7 @@ impl Recording {
         }
     }
 
-    async fn write_interruption(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+    async fn write_interruption(&mut self, transcript: &mut Transcript) -> Result<Turn> {
         self.advance(transcript).await?;
         self.flush_all(transcript).await?;
         let interrupt = Interrupt {
@@ -322,7 +315,7 @@ impl Recording {
         })
     }
 
-    async fn close(&mut self, close: &Arc<Close>) -> Result<Turn, Failure> {
+    async fn close(&mut self, close: &Arc<Close>) -> Result<Turn> {
         match self.write(Write::Close(close.clone())).await? {
             Outcome::Turn(turn, _) => Ok(*turn),
             _ => Err(unexpected_outcome()),
@@ -333,11 +326,11 @@ impl Recording {
     ///
     /// # Errors
     /// The ledger's errors.
-    pub async fn current_turn(&self) -> Result<Written<Turn>, Failure> {
+    pub async fn current_turn(&self) -> Result<Written<Turn>> {
         Ok(self.as_written(self.turn().await?))
     }
 
-    async fn turn(&self) -> Result<Turn, Failure> {
+    async fn turn(&self) -> Result<Turn> {
         let ledger = &self.core.ledger;
         ledger
             .turn(&self.scope, &self.session_id, self.turn_id)

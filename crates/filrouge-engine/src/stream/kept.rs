@@ -4,7 +4,7 @@
 use filrouge_store::draft::Delta;
 use filrouge_store::hot::ItemRetention;
 use filrouge_store::record::Entry;
-use filrouge_types::{Channel, Failure, ItemBody, ItemId, Role};
+use filrouge_types::{Channel, ItemBody, ItemId, Result, Role};
 
 use super::block::StreamBlock;
 use super::recording::Recording;
@@ -31,7 +31,7 @@ fn channel_of(item: &ItemBody) -> &Channel {
 impl Recording {
     /// Adds the keys and the agent's name to items, and masks what must not be recorded. Items that the tenant's policy
     /// does not record are left out and counted, so the result may be empty.
-    pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>, Failure> {
+    pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>> {
         let mut omissions = Omissions::default();
         let mut items = Vec::with_capacity(ready.len());
         for ready in ready {
@@ -56,7 +56,7 @@ impl Recording {
     }
 
     /// Masks items, even under the policy `refuse`: a stream cannot be refused for its contents.
-    pub(super) fn mask_items(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
+    pub(super) fn mask_items(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>> {
         let items = items.into_iter().map(Into::into).collect();
         let masker = self.core.stream_masker(self.secrets.clone());
         let tenant = &self.scope.tenant;
@@ -68,10 +68,7 @@ impl Recording {
 
     /// Removes from the draft the text of blocks that were taken from the transcript but not recorded, because they
     /// were not the answer.
-    pub(super) async fn remove_unrecorded_drafts(
-        &mut self,
-        transcript: &Transcript,
-    ) -> Result<(), Failure> {
+    pub(super) async fn remove_unrecorded_drafts(&mut self, transcript: &Transcript) -> Result<()> {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
         let obsolete = self.drafted_pieces.iter().filter(|((number, _), piece)| {
             *number < first && piece.head.is_some() && piece.drafted_bytes > 0

@@ -5,7 +5,7 @@ use filrouge_store::read::{
     LedgerSnapshot, TurnPage, VerifiedSession, in_session, turn_content_len,
 };
 use filrouge_store::rows::{RECORDS_BYTES, TurnRow};
-use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
+use filrouge_types::{IdentityId, Result, Turn, TurnStatus};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
@@ -43,11 +43,7 @@ impl Turns {
     ///
     /// # Errors
     /// `integrity_error`, and the ledger's errors.
-    pub async fn of_identity(
-        &self,
-        caller: &Caller,
-        query: IdentityTurns,
-    ) -> Result<TurnPage, Failure> {
+    pub async fn of_identity(&self, caller: &Caller, query: IdentityTurns) -> Result<TurnPage> {
         // A caller that does not act for an end user, and has the permission to read the tenant, sees the turns of
         // every identity. Other callers see only what their usual scope contains.
         let scope = caller.scope(match caller.identity() {
@@ -69,11 +65,7 @@ struct PageBuilder<'a> {
     rows: usize,
 }
 
-fn page(
-    snapshot: &LedgerSnapshot<'_>,
-    scope: &Scope,
-    query: &IdentityTurns,
-) -> Result<TurnPage, Failure> {
+fn page(snapshot: &LedgerSnapshot<'_>, scope: &Scope, query: &IdentityTurns) -> Result<TurnPage> {
     let filter = SessionFilter {
         identity_id: Some(query.identity_id.clone()),
         ..SessionFilter::default()
@@ -125,7 +117,7 @@ impl PageBuilder<'_> {
         snapshot: &LedgerSnapshot<'_>,
         session: &VerifiedSession,
         below: Option<u64>,
-    ) -> Result<Option<u64>, Failure> {
+    ) -> Result<Option<u64>> {
         let mut ordinal = session.head.turn_count + 1;
         ordinal = below.map_or(ordinal, |below| below.min(ordinal));
         // A row's place is its ordinal and its version. All rows before this place belong to smaller ordinals.

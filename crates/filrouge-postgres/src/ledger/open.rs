@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use filrouge_store::{Durability, Keyring};
-use filrouge_types::{Clock, Failure};
+use filrouge_types::{Clock, Result};
 
 use crate::clock::DatabaseClock;
 use crate::connect::{Connection, Connector};
@@ -38,7 +38,7 @@ pub(super) fn open_store(
     options: &Options,
     connector: &Connector,
     database_clock: Option<&DatabaseClock>,
-) -> Result<(Driver, Connection, OpenedStore), Failure> {
+) -> Result<(Driver, Connection, OpenedStore)> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     let client = connection.session.client();
@@ -118,9 +118,7 @@ pub(super) fn new_writer(
 }
 
 /// Reads the durability of a commit under the database server's settings, and the server's version.
-async fn read_server_facts(
-    client: &tokio_postgres::Client,
-) -> Result<(Durability, String), Failure> {
+async fn read_server_facts(client: &tokio_postgres::Client) -> Result<(Durability, String)> {
     let sql = "SELECT current_setting('fsync')::bool, current_setting('server_version')";
     let row = client.query_typed_one(sql, &[]).await;
     let row = row.map_err(|e| failure(&e))?;
@@ -137,7 +135,7 @@ pub(super) fn start_watch(
     (store_state, presence): (&Arc<StoreState>, &Arc<Presence>),
     clock: Option<Arc<DatabaseClock>>,
     distributed: bool,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let new_connector = |target: &Target| {
         let connector = Connector::new(target.clone(), options.lock_timeout);
         let connector = connector.with_presence(presence.clone());

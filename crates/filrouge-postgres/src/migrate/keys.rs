@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use filrouge_store::{Domain, KeyId, Keyring};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
@@ -28,11 +28,7 @@ fn root_key(keyring: &Keyring) -> Option<KeyId> {
 }
 
 /// Records the marks of the keyring's root and of its active key, unless they are already recorded.
-pub(super) async fn write(
-    client: &Client,
-    keyring: &Keyring,
-    store_id: &str,
-) -> Result<(), Failure> {
+pub(super) async fn write(client: &Client, keyring: &Keyring, store_id: &str) -> Result<()> {
     for id in root_key(keyring).into_iter().chain([keyring.active()]) {
         let (name, value) = (format!("{KEY_PREFIX}{id}"), key_mark(keyring, id, store_id));
         let sql = "INSERT INTO filrouge.store (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -45,7 +41,7 @@ pub(super) async fn write(
 }
 
 /// Whether the mark of any key is recorded in the store.
-pub(super) async fn are_recorded(client: &Client) -> Result<bool, Failure> {
+pub(super) async fn are_recorded(client: &Client) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT FROM filrouge.store WHERE starts_with(name, $1))";
     let row = client
         .query_typed_one(sql, &[(&KEY_PREFIX, Type::TEXT)])
@@ -54,7 +50,7 @@ pub(super) async fn are_recorded(client: &Client) -> Result<bool, Failure> {
 }
 
 /// Reads the marks of the keys with which the store was written.
-async fn read_marks(client: &Client) -> Result<BTreeMap<KeyId, String>, Failure> {
+async fn read_marks(client: &Client) -> Result<BTreeMap<KeyId, String>> {
     let sql = "SELECT name, value FROM filrouge.store WHERE starts_with(name, $1)";
     let rows = client.query_typed(sql, &[(&KEY_PREFIX, Type::TEXT)]).await;
     let rows = rows.map_err(|e| failure(&e))?;
@@ -77,7 +73,7 @@ async fn record_first(
     client: &Client,
     keyring: &Keyring,
     store_id: &str,
-) -> Result<BTreeMap<KeyId, String>, Failure> {
+) -> Result<BTreeMap<KeyId, String>> {
     in_locked_transaction(client, async {
         let marks = read_marks(client).await?;
         if !marks.is_empty() {
@@ -96,11 +92,7 @@ async fn record_first(
 /// Refuses a keyring other than the store's. If the keyring's active key is new, because the operator rotated keys,
 /// records it. If the keyring lacks one of the store's keys, only logs a warning: all data that was written with other
 /// keys can still be read.
-pub(super) async fn check(
-    client: &Client,
-    keyring: &Keyring,
-    store_id: &str,
-) -> Result<(), Failure> {
+pub(super) async fn check(client: &Client, keyring: &Keyring, store_id: &str) -> Result<()> {
     let mut marks = read_marks(client).await?;
     if marks.is_empty() {
         marks = record_first(client, keyring, store_id).await?;
@@ -124,11 +116,7 @@ pub(super) async fn check(
 }
 
 /// Refuses a keyring if its root differs from the store's, or a key that both have has another mark.
-fn compare(
-    marks: &BTreeMap<KeyId, String>,
-    keyring: &Keyring,
-    store_id: &str,
-) -> Result<(), Failure> {
+fn compare(marks: &BTreeMap<KeyId, String>, keyring: &Keyring, store_id: &str) -> Result<()> {
     let first = marks.keys().next().copied();
     if first != root_key(keyring) {
         let first = first.unwrap_or_default();

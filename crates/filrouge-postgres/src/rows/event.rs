@@ -1,7 +1,7 @@
 //! Reads the table `event`.
 
 use filrouge_store::rows::{EventPosition, EventRow, SessionPk, collect_until_full, event_key};
-use filrouge_types::{EventKey, Failure, Timestamp};
+use filrouge_types::{EventKey, Failure, Result, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -12,22 +12,18 @@ use crate::session::Sql;
 
 /// Decodes the columns number, data and at, of which the first is column `from`. The column `at` must equal the time in
 /// `data`.
-pub(crate) fn read_event(row: &Row, from: usize) -> Result<EventRow, Failure> {
+pub(crate) fn read_event(row: &Row, from: usize) -> Result<EventRow> {
     let event = EventRow::decode(read_u64(row, from)?, bytes(row, from + 1)?);
     let at = Timestamp::from_micros(column(row, from + 2)?);
     let event = event.filter(|event| event.event.at == at);
     event.ok_or_else(|| malformed("event"))
 }
 
-fn read(row: &Row) -> Result<EventRow, Failure> {
+fn read(row: &Row) -> Result<EventRow> {
     read_event(row, 0)
 }
 
-pub(super) fn by_key(
-    rows: &Rows<'_>,
-    pk: SessionPk,
-    key: &EventKey,
-) -> Result<Option<EventRow>, Failure> {
+pub(super) fn by_key(rows: &Rows<'_>, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>> {
     static SQL: Sql = Sql::new(
         "SELECT number, data, at FROM filrouge.event WHERE lane = $1 AND session_pk = $2 AND key = $3",
         &[Type::INT2, Type::INT8, Type::UUID],
@@ -42,7 +38,7 @@ pub(super) fn page(
     pk: SessionPk,
     after: u64,
     limit: usize,
-) -> Result<Vec<EventRow>, Failure> {
+) -> Result<Vec<EventRow>> {
     static SQL: Sql = Sql::new(
         "SELECT number, data, at FROM filrouge.event
          WHERE lane = $1 AND session_pk = $2 AND number > $3 ORDER BY number LIMIT $4",
@@ -53,7 +49,7 @@ pub(super) fn page(
     collect_until_full(fetched.iter().map(read), EventRow::content_len)
 }
 
-pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
+pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64> {
     static SQL: Sql = Sql::new(
         "SELECT number FROM filrouge.event WHERE lane = $1 AND session_pk = $2 ORDER BY number DESC LIMIT 1",
         &[Type::INT2, Type::INT8],
@@ -68,7 +64,7 @@ pub(super) fn by_time(
     to: Timestamp,
     after: Option<EventPosition>,
     limit: usize,
-) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+) -> Result<Vec<(SessionPk, EventRow)>> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, number, data, at FROM filrouge.event
          WHERE lane = $1 AND (at, session_pk, number) > ($2, $3, $4) AND at < $5

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use filrouge_store::Lane;
 use filrouge_store::copy::unfinished_copy;
 use filrouge_store::rows::LogRow;
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -34,9 +34,7 @@ pub(crate) static NEWEST_LOGS: Sql = Sql::new(
 /// # Errors
 /// The failure of an unfinished copy, whose commits and sessions do not match yet: a copy may begin in an empty store
 /// that a server has open. The inner error comes from a commit that is malformed.
-pub(crate) fn read_newest_logs(
-    rows: &[Row],
-) -> Result<BTreeMap<Lane, Result<LogRow, Failure>>, Failure> {
+pub(crate) fn read_newest_logs(rows: &[Row]) -> Result<BTreeMap<Lane, Result<LogRow>>> {
     let mut newest = BTreeMap::new();
     for row in rows {
         if column(row, 4)? {
@@ -51,23 +49,18 @@ pub(crate) fn read_newest_logs(
 }
 
 /// Decodes the columns commit_no and data of a commit of `lane`, of which the first is column `first_column`.
-pub(crate) fn read_log(lane: Lane, row: &Row, first_column: usize) -> Result<LogRow, Failure> {
+pub(crate) fn read_log(lane: Lane, row: &Row, first_column: usize) -> Result<LogRow> {
     let commit_no = read_u64(row, first_column)?;
     LogRow::decode(lane, commit_no, bytes(row, first_column + 1)?)
         .ok_or_else(|| malformed("commit"))
 }
 
-pub(super) fn newest(rows: &Rows<'_>, lane: Lane) -> Result<Option<LogRow>, Failure> {
+pub(super) fn newest(rows: &Rows<'_>, lane: Lane) -> Result<Option<LogRow>> {
     let newest = rows.query_opt(&NEWEST_LOG, &[&sql_lane(lane)])?;
     newest.map(|row| read_log(lane, &row, 0)).transpose()
 }
 
-pub(super) fn page(
-    rows: &Rows<'_>,
-    lane: Lane,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<LogRow>, Failure> {
+pub(super) fn page(rows: &Rows<'_>, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>> {
     let mut pages = pages(rows, &[(lane, after)], limit)?;
     Ok(pages.pop().unwrap_or_default())
 }
@@ -77,7 +70,7 @@ pub(super) fn pages(
     rows: &Rows<'_>,
     after: &[(Lane, u64)],
     limit: usize,
-) -> Result<Vec<Vec<LogRow>>, Failure> {
+) -> Result<Vec<Vec<LogRow>>> {
     static SQL: Sql = Sql::new(
         "SELECT q.lane, l.commit_no, l.data FROM unnest($1, $2) AS q (lane, after)
          CROSS JOIN LATERAL (SELECT commit_no, data FROM filrouge.commit_log

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::rows::{EventRow, SessionPk, StoredSession};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use tokio_postgres::Row;
 
 use super::{Rows, SessionLookup, by_lane, column, read_stored, read_u64, session};
@@ -33,16 +33,13 @@ impl ReadAhead {
     }
 
     /// Returns the result of a lookup; `None` if it was not read ahead.
-    pub(super) fn session(
-        &self,
-        lookup: &SessionLookup,
-    ) -> Option<Result<Option<StoredSession>, Failure>> {
+    pub(super) fn session(&self, lookup: &SessionLookup) -> Option<Result<Option<StoredSession>>> {
         let (known_lookup, row) = self.lookup_result.as_ref()?;
         (known_lookup == lookup).then(|| row.as_ref().map(read_stored).transpose())
     }
 
     /// Returns the session's newest seq; `None` if it was not read ahead.
-    pub(super) fn newest_seq(&self, pk: SessionPk) -> Option<Result<u64, Failure>> {
+    pub(super) fn newest_seq(&self, pk: SessionPk) -> Option<Result<u64>> {
         let row = self.lookup_result.as_ref()?.1.as_ref()?;
         (read_u64(row, 0).ok()? == pk).then(|| {
             let seq: Option<i64> = column(row, 16)?;
@@ -51,7 +48,7 @@ impl ReadAhead {
     }
 
     /// Returns the session with this number; `None` if it was not read ahead.
-    pub(super) fn session_by_pk(&self, pk: SessionPk) -> Option<Result<StoredSession, Failure>> {
+    pub(super) fn session_by_pk(&self, pk: SessionPk) -> Option<Result<StoredSession>> {
         let sessions = self.sessions.as_ref()?.borrow();
         sessions.get(&pk).map(read_stored)
     }
@@ -62,7 +59,7 @@ impl ReadAhead {
         &self,
         rows: &Rows<'_>,
         events: &[(SessionPk, EventRow)],
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let Some(sessions) = &self.sessions else {
             return Ok(());
         };

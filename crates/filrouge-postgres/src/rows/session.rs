@@ -9,7 +9,7 @@ use filrouge_store::rows::{
 };
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
-    Failure, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
+    Failure, IdentityId, ProjectId, RawJson, Result, SessionId, SessionStatus, TenantId, Timestamp,
 };
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Error, Row};
@@ -35,7 +35,7 @@ macro_rules! select_sessions {
 }
 
 /// Decodes a row that begins with the columns of `select_sessions`.
-pub(crate) fn read_stored(row: &Row) -> Result<StoredSession, Failure> {
+pub(crate) fn read_stored(row: &Row) -> Result<StoredSession> {
     decode(row).ok_or_else(|| match row.try_get::<_, &str>(2) {
         Ok(name) => Failure::integrity(name, None, "its row is malformed"),
         Err(_) => malformed("session"),
@@ -167,10 +167,7 @@ impl SessionLookup {
     }
 }
 
-pub(super) fn by_id(
-    rows: &Rows<'_>,
-    lookup: &SessionLookup,
-) -> Result<Option<StoredSession>, Failure> {
+pub(super) fn by_id(rows: &Rows<'_>, lookup: &SessionLookup) -> Result<Option<StoredSession>> {
     let query = rows.session.with_answer_timeout(lookup.query(rows.session));
     let fetched = rows.driver.wait(query)?;
     fetched.as_ref().map(read_stored).transpose()
@@ -178,7 +175,7 @@ pub(super) fn by_id(
 
 /// Reads the sessions with these numbers, which are grouped by the lane, in one round trip. The subquery reads the first
 /// session at or after a number, so that PostgreSQL can use only one index.
-pub(super) fn by_pks(rows: &Rows<'_>, pks: &BTreeMap<i16, Vec<i64>>) -> Result<Vec<Row>, Failure> {
+pub(super) fn by_pks(rows: &Rows<'_>, pks: &BTreeMap<i16, Vec<i64>>) -> Result<Vec<Row>> {
     static SQL: Sql = Sql::new(
         select_sessions!(
             "unnest($2) AS q (pk) JOIN LATERAL (SELECT * FROM filrouge.session s
@@ -194,7 +191,7 @@ pub(super) fn by_pks(rows: &Rows<'_>, pks: &BTreeMap<i16, Vec<i64>>) -> Result<V
     Ok(fetched.into_iter().flatten().collect())
 }
 
-pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
+pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<StoredSession>> {
     let found = by_pks(rows, &by_lane(rows.lanes, std::iter::once(pk)))?;
     found.first().map(read_stored).transpose()
 }
@@ -205,7 +202,7 @@ const SESSIONS_PER_QUERY: usize = 1000;
 pub(super) fn for_each(
     rows: &Rows<'_>,
     visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
-) -> Result<(), Failure> {
+) -> Result<()> {
     static ALL: Sql = Sql::new(
         select_sessions!(
             "(SELECT * FROM filrouge.session s WHERE s.lane = $1 AND s.pk > $2 ORDER BY s.pk LIMIT $3) s"
@@ -290,7 +287,7 @@ pub(super) fn list(
     filter: &SessionFilter,
     before: Option<SessionOrder>,
     limit: usize,
-) -> Result<Vec<StoredSession>, Failure> {
+) -> Result<Vec<StoredSession>> {
     let (before_at, before_pk) = before.map_or((i64::MAX, i64::MAX), |(at, pk)| {
         (at.as_micros(), sql_int(pk))
     });
@@ -382,7 +379,7 @@ fn like_pattern(pattern: &str) -> String {
 }
 
 /// Reads the agents of these sessions in one round trip.
-pub(super) fn agents(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+pub(super) fn agents(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, agent, data FROM filrouge.session_agent WHERE lane = $1 AND session_pk = ANY($2)",
         &[Type::INT2, Type::INT8_ARRAY],
@@ -403,7 +400,7 @@ pub(super) fn agents(rows: &Rows<'_>, pks: &[SessionPk]) -> Result<AgentsOf, Fai
 }
 
 /// Reads the sessions at these positions, which are a time, the number and the lane, in their order.
-fn page(rows: &Rows<'_>, positions: &[(i64, i64, i16)]) -> Result<Vec<StoredSession>, Failure> {
+fn page(rows: &Rows<'_>, positions: &[(i64, i64, i16)]) -> Result<Vec<StoredSession>> {
     let mut pks = BTreeMap::<i16, Vec<i64>>::new();
     for (_, pk, lane) in positions {
         pks.entry(*lane).or_default().push(*pk);

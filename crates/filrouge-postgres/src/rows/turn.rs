@@ -1,7 +1,7 @@
 //! Reads the table `turn`.
 
 use filrouge_store::rows::{SessionPk, TurnRow};
-use filrouge_types::{Failure, Timestamp, TurnId};
+use filrouge_types::{Result, Timestamp, TurnId};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -11,12 +11,12 @@ use crate::error::malformed;
 use crate::session::Sql;
 
 /// Decodes the columns session_pk, place, turn_id, open, open_since and data.
-fn read(row: &Row) -> Result<(SessionPk, TurnRow), Failure> {
+fn read(row: &Row) -> Result<(SessionPk, TurnRow)> {
     Ok((read_u64(row, 0)?, read_turn(row, 1)?))
 }
 
 /// Decodes the columns place, turn_id, open, open_since and data, of which the first is column `first_column`.
-pub(crate) fn read_turn(row: &Row, first_column: usize) -> Result<TurnRow, Failure> {
+pub(crate) fn read_turn(row: &Row, first_column: usize) -> Result<TurnRow> {
     let id: Uuid = column(row, first_column + 1)?;
     let turn = TurnRow::decode(
         TurnId::from_bytes(*id.as_bytes()),
@@ -37,11 +37,7 @@ pub(crate) fn open_since(row: &TurnRow) -> Option<i64> {
     is_open(row).then(|| row.last_write_at.as_micros())
 }
 
-pub(super) fn by_id(
-    rows: &Rows<'_>,
-    pk: SessionPk,
-    id: &TurnId,
-) -> Result<Option<TurnRow>, Failure> {
+pub(super) fn by_id(rows: &Rows<'_>, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
          WHERE lane = $1 AND turn_id = $3 AND session_pk + 0 = $2",
@@ -58,7 +54,7 @@ pub(super) fn by_id(
 
 // No index contains the sum `session_pk + 0`, so PostgreSQL must find the turn by its id, and cannot scan turns in the
 // order of their sessions instead.
-pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionPk>> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk FROM filrouge.turn WHERE lane = $1 AND turn_id = $2 ORDER BY session_pk + 0 LIMIT 1",
         &[Type::INT2, Type::UUID],
@@ -76,7 +72,7 @@ pub(super) fn page(
     to: u64,
     descending: bool,
     limit: usize,
-) -> Result<Vec<TurnRow>, Failure> {
+) -> Result<Vec<TurnRow>> {
     static ASCENDING: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
          WHERE lane = $1 AND session_pk = $2 AND place BETWEEN $3 AND $4 ORDER BY place LIMIT $5",
@@ -98,7 +94,7 @@ pub(super) fn idle(
     rows: &Rows<'_>,
     before: Timestamp,
     limit: usize,
-) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+) -> Result<Vec<(SessionPk, TurnRow)>> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
          WHERE lane = $1 AND open AND open_since < $2 ORDER BY open_since LIMIT $3",

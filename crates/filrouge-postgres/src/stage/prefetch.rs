@@ -9,7 +9,7 @@ use filrouge_store::rows::{
 };
 use filrouge_store::write_queue::Request;
 use filrouge_store::{Keyring, Lane, Lanes};
-use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId};
+use filrouge_types::{ItemId, Result, SessionId, TenantId, Timestamp, TurnId};
 use tokio::try_join;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -117,7 +117,7 @@ impl Prefetch {
         session: &Session,
         lock: impl Future<Output = Result<Vec<Row>, Error>>,
         first_commit: impl Fn(Lane) -> u64,
-    ) -> Result<Result<Fetched, Failure>, Error> {
+    ) -> Result<Result<Fetched>, Error> {
         let lanes = self.requested_lanes.iter().copied();
         let first_commits = lanes.clone().map(|lane| sql_int(first_commit(lane)));
         let first_commits: Vec<i64> = first_commits.collect();
@@ -133,7 +133,7 @@ impl Prefetch {
             self.side_rows.fetch_checkpoints(session),
         )?;
         let locked = locked.iter().map(|row| read_lane(row, 0));
-        let locked: Result<BTreeSet<Lane>, Failure> = locked.collect();
+        let locked: Result<BTreeSet<Lane>> = locked.collect();
         let results = [newest, sessions, keys, events, checkpoints];
         Ok(locked.and_then(|locked| self.decode(&locked, results)))
     }
@@ -274,11 +274,7 @@ impl Prefetch {
 
     /// Decodes the results of [`NEWEST`], [`SESSIONS`], [`KEYS`], [`EVENTS`] and [`CHECKPOINTS`]. Leaves out the rows of
     /// lanes that are not locked, because other servers may be changing them.
-    fn decode(
-        &self,
-        locked: &BTreeSet<Lane>,
-        mut results: [Vec<Row>; 5],
-    ) -> Result<Fetched, Failure> {
+    fn decode(&self, locked: &BTreeSet<Lane>, mut results: [Vec<Row>; 5]) -> Result<Fetched> {
         for rows in &mut results {
             // The last column of each of these statements is the lane.
             rows.retain(|row| read_lane(row, row.len() - 1).is_ok_and(|l| locked.contains(&l)));
@@ -327,7 +323,7 @@ fn name_columns<'n>(
 }
 
 /// Decodes the rows of [`NEWEST`], and adds them to `fetched`.
-fn read_newest(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
+fn read_newest(rows: &[Row], fetched: &mut Fetched) -> Result<()> {
     for row in rows {
         let lane = read_lane(row, 4)?;
         let commits = fetched.lanes.entry(lane).or_default();
@@ -346,7 +342,7 @@ fn read_newest(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
 fn read_sessions<'r>(
     rows: &'r [Row],
     fetched: &mut Fetched,
-) -> Result<BTreeMap<(&'r str, &'r str), Option<SessionPk>>, Failure> {
+) -> Result<BTreeMap<(&'r str, &'r str), Option<SessionPk>>> {
     let mut pks = BTreeMap::new();
     for row in rows {
         let name = (text_column(row, 1)?, text_column(row, 2)?);
@@ -360,7 +356,7 @@ fn read_sessions<'r>(
 
 /// Decodes the rows of [`KEYS`], and adds them to `fetched`. Rows that cannot be decoded are left out, as in
 /// [`read_sessions`].
-fn read_keys(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
+fn read_keys(rows: &[Row], fetched: &mut Fetched) -> Result<()> {
     for row in rows {
         let key: Uuid = column(row, 1)?;
         let Ok(pk) = read_u64(row, 0) else { continue };
@@ -373,12 +369,12 @@ fn read_keys(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text_column(row: &Row, index: usize) -> Result<&str, Failure> {
+fn text_column(row: &Row, index: usize) -> Result<&str> {
     row.try_get(index).map_err(|e| failure(&e))
 }
 
 /// Decodes the newest seq and the newest turn of a row of [`SESSIONS`].
-fn read_session(row: &Row, stored: StoredSession) -> Result<FetchedSession, Failure> {
+fn read_session(row: &Row, stored: StoredSession) -> Result<FetchedSession> {
     let seq: Option<i64> = column(row, 16)?;
     let newest_seq = seq.map_or(Ok(0), |_| read_u64(row, 16))?;
     let newest_turn = match column::<Option<i64>>(row, 17)? {
@@ -402,7 +398,7 @@ fn read_records(rows: &[Row], records: &mut BTreeMap<SessionPk, BTreeMap<u64, Re
 }
 
 /// Decodes the requested turn and its draft, if a row of [`SESSIONS`] has them, and adds them to `fetched`.
-fn add_requested_turn(row: &Row, fetched: &mut Fetched) -> Result<(), Failure> {
+fn add_requested_turn(row: &Row, fetched: &mut Fetched) -> Result<()> {
     let Ok(pk) = read_u64(row, 0) else {
         return Ok(());
     };

@@ -6,7 +6,7 @@ use filrouge_store::rows::{
     TurnRow, Tx, item_key, request_key,
 };
 use filrouge_store::{Keyring, Lane};
-use filrouge_types::{Failure, ItemId, RequestId};
+use filrouge_types::{ItemId, RequestId, Result};
 use tokio_postgres::types::Type;
 
 use super::{Pending, Stage};
@@ -19,7 +19,7 @@ const PENDING_BYTES: usize = 16 << 20;
 
 impl Stage<'_> {
     /// Sends the buffered rows, and then runs a statement that is too rare to be buffered.
-    fn run_now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<(), Failure> {
+    fn run_now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<()> {
         self.write_count += 1;
         self.flush()?.query_all(sql, params).map(drop)
     }
@@ -42,7 +42,7 @@ impl Stage<'_> {
 
     /// Permits the database's guards to let this transaction change or delete rows of the session `pk`. The guards read
     /// `setting`, which is `filrouge.redacts` or `filrouge.erases`.
-    fn permit_changes(&self, setting: &str, pk: SessionPk) -> Result<(), Failure> {
+    fn permit_changes(&self, setting: &str, pk: SessionPk) -> Result<()> {
         let rows = self.flush()?;
         // In a distributed store this statement, unlike `set_config`, also sets the setting on the node that owns the
         // lane.
@@ -53,7 +53,7 @@ impl Stage<'_> {
 }
 
 impl Tx for Stage<'_> {
-    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk> {
         let rows = &self.rows;
         let newest_pks = |lanes| rows.newest_pks(lanes);
         let pk = self.cache.add_session(row, newest_pks)?;
@@ -61,7 +61,7 @@ impl Tx for Stage<'_> {
         Ok(pk)
     }
 
-    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<()> {
         if let Some(stored) = self.cache.session_mut(pk) {
             stored.head = Some(head.clone());
             stored.updated_at = head.updated_at;
@@ -70,19 +70,19 @@ impl Tx for Stage<'_> {
         Ok(())
     }
 
-    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<()> {
         self.cache.put_turn(pk, row);
         self.buffer().put_turn(pk, row, true);
         Ok(())
     }
 
-    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<()> {
         self.cache.put_turn(pk, row);
         self.buffer().put_turn(pk, row, false);
         Ok(())
     }
 
-    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<()> {
         self.cache.put_record(pk, row);
         let buffered_bytes = self.buffer().insert_record(pk, row);
         if buffered_bytes > PENDING_BYTES {
@@ -91,7 +91,7 @@ impl Tx for Stage<'_> {
         Ok(())
     }
 
-    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<()> {
         static SQL: Sql = Sql::new(
             "UPDATE filrouge.record SET head = $4, body = $5
              WHERE lane = $1 AND session_pk = $2 AND first_seq = $3",
@@ -106,22 +106,17 @@ impl Tx for Stage<'_> {
         )
     }
 
-    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<()> {
         self.put_key(pk, item_key(id), seq);
         Ok(())
     }
 
-    fn insert_request_key(
-        &mut self,
-        pk: SessionPk,
-        id: &RequestId,
-        seq: u64,
-    ) -> Result<(), Failure> {
+    fn insert_request_key(&mut self, pk: SessionPk, id: &RequestId, seq: u64) -> Result<()> {
         self.put_key(pk, request_key(id), seq);
         Ok(())
     }
 
-    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<()> {
         if let Some(stored) = self.cache.session_mut(pk) {
             stored.row = row.clone();
         }
@@ -129,35 +124,30 @@ impl Tx for Stage<'_> {
         Ok(())
     }
 
-    fn insert_agent(
-        &mut self,
-        pk: SessionPk,
-        agent: &str,
-        keyring: &Keyring,
-    ) -> Result<(), Failure> {
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str, keyring: &Keyring) -> Result<()> {
         self.buffer().insert_agent(pk, agent, keyring);
         Ok(())
     }
 
-    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<()> {
         self.cache.side_rows_mut().put_event(pk, row);
         self.buffer().insert_event(pk, row);
         Ok(())
     }
 
-    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<()> {
         self.cache.side_rows_mut().put_checkpoint(pk, row);
         self.buffer().put_checkpoint(pk, row);
         Ok(())
     }
 
-    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<()> {
         self.cache.side_rows_mut().delete_checkpoint(pk, seq);
         self.buffer().delete_checkpoint(pk, seq);
         Ok(())
     }
 
-    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+    fn put_note(&mut self, row: &NoteRow) -> Result<()> {
         static SQL: Sql = Sql::new(
             "INSERT INTO filrouge.note (lane, name, data) VALUES ($1, $2, $3)
              ON CONFLICT (lane, name) DO UPDATE SET data = EXCLUDED.data",
@@ -167,7 +157,7 @@ impl Tx for Stage<'_> {
         self.run_now(&SQL, &[&sql_lane(Lane::FIRST), &name, &row.encode()])
     }
 
-    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+    fn erase(&mut self, pk: SessionPk) -> Result<()> {
         const TABLES: [&str; 8] = [
             "record",
             "item_key",
@@ -193,34 +183,29 @@ impl Tx for Stage<'_> {
         Ok(())
     }
 
-    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<()> {
         self.cache.put_draft(pk, row.place, Some(row));
         self.buffer().put_draft(pk, row);
         Ok(())
     }
 
-    fn insert_draft_chunk(
-        &mut self,
-        pk: SessionPk,
-        place: u64,
-        chunk: &DraftChunk,
-    ) -> Result<(), Failure> {
+    fn insert_draft_chunk(&mut self, pk: SessionPk, place: u64, chunk: &DraftChunk) -> Result<()> {
         self.buffer().insert_chunk(pk, place, chunk);
         Ok(())
     }
 
-    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<()> {
         self.buffer().clear_chunks(pk, place);
         Ok(())
     }
 
-    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<()> {
         self.cache.put_draft(pk, place, None);
         self.buffer().delete_draft(pk, place);
         Ok(())
     }
 
-    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+    fn insert_log(&mut self, row: &LogRow) -> Result<()> {
         self.buffer().insert_log(row);
         Ok(())
     }

@@ -7,7 +7,7 @@ use filrouge_store::Lane;
 use filrouge_store::text_index::{
     Coverage, IndexKey, IndexUpdate, Members, SessionEntry, SessionUpdate, Shard,
 };
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
@@ -21,7 +21,7 @@ use crate::stage::REQUEST_VACUUM;
 /// The key of the advisory lock of the index: "flsearch" in ASCII. The triggers in the migration use the same key.
 pub(super) const LOCK: i64 = 7_380_400_768_617_177_960;
 
-pub(super) fn lock(tx: &Transaction<'_>) -> Result<(), Failure> {
+pub(super) fn lock(tx: &Transaction<'_>) -> Result<()> {
     tx.run(&format!("SELECT pg_advisory_xact_lock({LOCK})"))
 }
 
@@ -48,11 +48,7 @@ impl<'t, 'c> IndexChange<'t, 'c> {
         }
     }
 
-    pub(super) fn apply(
-        mut self,
-        updates: &[IndexUpdate],
-        position: Option<&[u8]>,
-    ) -> Result<(), Failure> {
+    pub(super) fn apply(mut self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<()> {
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.update_session(update)?,
@@ -75,7 +71,7 @@ impl<'t, 'c> IndexChange<'t, 'c> {
         self.seals.write(self.tx, &removed, position)
     }
 
-    fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
+    fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<()> {
         static SQL: Sql = Sql::new(
             "DELETE FROM filrouge.search_session WHERE no = $1",
             &[Type::INT8],
@@ -91,7 +87,7 @@ impl<'t, 'c> IndexChange<'t, 'c> {
     }
 
     /// Documents of a session with a wrong seal are not kept: an update of a part of it makes the index forget it.
-    fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
+    fn update_session(&mut self, update: &SessionUpdate) -> Result<()> {
         let stored = state::find_session(self.tx, &update.shard.realm, &update.entry.key)?;
         let known = stored
             .as_ref()
@@ -125,7 +121,7 @@ impl<'t, 'c> IndexChange<'t, 'c> {
     }
 
     /// The numbers of a shard and of its realm; creates the shard if it does not exist.
-    fn shard_numbers(&mut self, shard: &Shard) -> Result<ShardNumbers, Failure> {
+    fn shard_numbers(&mut self, shard: &Shard) -> Result<ShardNumbers> {
         static FIND: Sql = Sql::new(
             "SELECT no, realm_no FROM filrouge.search_shard WHERE realm = $1 AND owner = $2",
             &[Type::BYTEA, Type::BYTEA],
@@ -163,7 +159,7 @@ fn upsert_session(
     numbers: ShardNumbers,
     shard: &Shard,
     entry: &SessionEntry,
-) -> Result<i64, Failure> {
+) -> Result<i64> {
     static SQL: Sql = Sql::new(
         "INSERT INTO filrouge.search_session AS s (shard, realm, key, stamp_0, stamp_1, updated, project)
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (realm, key) DO UPDATE SET shard = EXCLUDED.shard,
@@ -190,7 +186,7 @@ fn upsert_session(
 }
 
 /// Deletes a session's documents; returns their number.
-fn remove_documents(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
+fn remove_documents(tx: &Transaction<'_>, no: i64) -> Result<u64> {
     static SQL: Sql = Sql::new(
         "WITH gone AS (DELETE FROM filrouge.search_document WHERE session = $1 RETURNING no),
              vectors AS (DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone))
@@ -204,7 +200,7 @@ fn remove_documents(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
 
 /// Increments the counter of removals, and returns it. A process that has read a session in order to index it compares
 /// the counter, and reads the session again if the counter has changed.
-fn increment_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
+fn increment_forgotten(tx: &Transaction<'_>) -> Result<i64> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_state SET forgotten = forgotten + 1 RETURNING forgotten",
         &[],
@@ -218,17 +214,13 @@ fn increment_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
 
 /// Requests a vacuum of the tables, as a redaction in the first lane does. `forgotten` makes the request unique: below
 /// zero, it differs from the number of any commit.
-fn request_vacuum(tx: &Transaction<'_>, forgotten: i64) -> Result<(), Failure> {
+fn request_vacuum(tx: &Transaction<'_>, forgotten: i64) -> Result<()> {
     let lane = sql_lane(Lane::FIRST);
     tx.query_all(&REQUEST_VACUUM, &[&lane, &-forgotten])
         .map(drop)
 }
 
-pub(super) fn forget_session(
-    tx: &Transaction<'_>,
-    realm: &[u8],
-    key: &str,
-) -> Result<u64, Failure> {
+pub(super) fn forget_session(tx: &Transaction<'_>, realm: &[u8], key: &str) -> Result<u64> {
     let forgotten = increment_forgotten(tx)?;
     let Some(stored) = state::find_session(tx, realm, key)? else {
         return Ok(0);
@@ -242,7 +234,7 @@ pub(super) fn forget_session(
 
 /// Deletes the documents of a session, which must then be read again; returns their number. The session keeps its seal,
 /// as a member of its shard.
-fn forget_documents(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
+fn forget_documents(tx: &Transaction<'_>, no: i64) -> Result<u64> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0 WHERE no = $1",
         &[Type::INT8],
@@ -253,7 +245,7 @@ fn forget_documents(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
 }
 
 /// Deletes the documents of damaged sessions, which must then be read again.
-pub(super) fn forget_damaged(tx: &Transaction<'_>, sessions: &[i64]) -> Result<(), Failure> {
+pub(super) fn forget_damaged(tx: &Transaction<'_>, sessions: &[i64]) -> Result<()> {
     increment_forgotten(tx)?;
     for no in sessions {
         forget_documents(tx, *no)?;
@@ -263,7 +255,7 @@ pub(super) fn forget_damaged(tx: &Transaction<'_>, sessions: &[i64]) -> Result<(
 
 /// Empties the index. If this role owns the tables, truncates them, and creates the trigram index if it is missing.
 /// Other roles delete all rows.
-pub(super) fn clear(tx: &Transaction<'_>) -> Result<(), Failure> {
+pub(super) fn clear(tx: &Transaction<'_>) -> Result<()> {
     static OWNS: Sql = Sql::new(
         "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",
         &[],

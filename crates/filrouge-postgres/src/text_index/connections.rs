@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Object, Pool, PoolError};
-use filrouge_types::Failure;
+use filrouge_types::{Failure, Result};
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -56,7 +56,7 @@ impl Connections {
         purpose: Purpose,
         answer_timeout: Duration,
         handle: Handle,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let connector = PooledConnector {
             connector,
             statements: &[],
@@ -71,7 +71,7 @@ impl Connections {
     }
 
     /// Begins a transaction.
-    pub(super) fn begin(&self) -> Result<Transaction<'_>, Failure> {
+    pub(super) fn begin(&self) -> Result<Transaction<'_>> {
         let mut attempts = 1;
         loop {
             let connection = self.driver.wait(self.pool.get()).map_err(pool_failure)?;
@@ -100,34 +100,26 @@ pub(super) struct Transaction<'c> {
 }
 
 impl Transaction<'_> {
-    fn session(&self) -> Result<&Session, Failure> {
+    fn session(&self) -> Result<&Session> {
         let connection = self.connection.as_ref();
         connection
             .map(|connection| &connection.session)
             .ok_or_else(|| unavailable("not connected"))
     }
 
-    pub(super) fn run(&self, text: &str) -> Result<(), Failure> {
+    pub(super) fn run(&self, text: &str) -> Result<()> {
         let session = self.session()?;
         self.driver
             .wait(session.with_answer_timeout(session.run(text)))
     }
 
-    pub(super) fn query_all(
-        &self,
-        sql: &'static Sql,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>, Failure> {
+    pub(super) fn query_all(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let session = self.session()?;
         let query = session.query(sql, params);
         self.driver.wait(session.with_answer_timeout(query))
     }
 
-    pub(super) fn query_opt(
-        &self,
-        sql: &'static Sql,
-        params: &[Param<'_>],
-    ) -> Result<Option<Row>, Failure> {
+    pub(super) fn query_opt(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<Option<Row>> {
         Ok(self.query_all(sql, params)?.into_iter().next())
     }
 
@@ -137,7 +129,7 @@ impl Transaction<'_> {
         text: &str,
         types: &[Type],
         params: &[Param<'_>],
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>> {
         let session = self.session()?;
         let query = session.query_text(text, types, params);
         self.driver.wait(session.with_answer_timeout(query))
@@ -145,7 +137,7 @@ impl Transaction<'_> {
 
     /// Commits if `result` is `Ok`, else rolls back. Returns `result`, or the failure of the commit. Returns the
     /// connection to the pool unless this fails.
-    pub(super) fn finish<T>(mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn finish<T>(mut self, result: Result<T>) -> Result<T> {
         let sql = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let finished = self.run(sql);
         if finished.is_ok() {

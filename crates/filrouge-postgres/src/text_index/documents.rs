@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use filrouge_store::text_index::{Members, NewDocument, SessionUpdate};
-use filrouge_types::Failure;
+use filrouge_types::{Failure, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -28,7 +28,7 @@ impl IndexChange<'_, '_> {
         (shard, realm): ShardNumbers,
         update: &'u SessionUpdate,
         members: &mut Members,
-    ) -> Result<Vec<&'u NewDocument>, Failure> {
+    ) -> Result<Vec<&'u NewDocument>> {
         // No search finds documents with another shard or realm, so they must not count as stored.
         static STRAY: Sql = Sql::new(
             "WITH gone AS (DELETE FROM filrouge.search_document
@@ -77,7 +77,7 @@ impl IndexChange<'_, '_> {
         numbers: ShardNumbers,
         documents: &[&NewDocument],
         members: &mut Members,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (mut batch, mut batch_bytes) = (DocumentColumns::default(), 0);
         let mut inserted = Vec::with_capacity(documents.len());
         for document in documents {
@@ -134,12 +134,7 @@ impl<'d> DocumentColumns<'d> {
     }
 
     /// Inserts the documents; returns their numbers and keys.
-    fn send(
-        self,
-        tx: &Transaction<'_>,
-        session: i64,
-        numbers: ShardNumbers,
-    ) -> Result<Vec<Row>, Failure> {
+    fn send(self, tx: &Transaction<'_>, session: i64, numbers: ShardNumbers) -> Result<Vec<Row>> {
         static SQL: Sql = Sql::new(
             "INSERT INTO filrouge.search_document
                  (realm, shard, session, key, unit, kind, created, digest, bytes, folded, body)

@@ -8,7 +8,7 @@ use filrouge_store::text_index::{
     IndexKey, IndexScope, Member, Members, NewDocument, SEAL_BYTES, SealedRow, SessionUpdate,
     Shard, content_hash,
 };
-use filrouge_types::Failure;
+use filrouge_types::{Failure, Result};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -36,7 +36,7 @@ macro_rules! sealed_columns {
 pub(super) use sealed_columns;
 
 /// Reads a document as a member of its session.
-fn read_member(row: &Row) -> Result<Member<'_>, Failure> {
+fn read_member(row: &Row) -> Result<Member<'_>> {
     let number = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
     Ok(Member::Document {
         no: number(0)?,
@@ -57,7 +57,7 @@ struct StoredShard {
 
 impl StoredShard {
     /// Reads the columns no, realm, owner, seal, realm_no.
-    fn read(row: &Row) -> Result<Self, Failure> {
+    fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             no: column(row, 0)?,
             shard: Shard {
@@ -74,7 +74,7 @@ impl StoredShard {
     }
 
     /// The sessions with which the shard is sealed.
-    fn members(&self, key: &IndexKey) -> Result<Members, Failure> {
+    fn members(&self, key: &IndexKey) -> Result<Members> {
         let members = key.open(&self.sealed_row(), self.seal.as_deref());
         members.ok_or_else(|| malformed("seal of a shard"))
     }
@@ -124,7 +124,7 @@ impl<'k> Seals<'k> {
     }
 
     /// Removes a document, given by its sealed columns.
-    pub(super) fn remove_document(&self, members: &mut Members, row: &Row) -> Result<(), Failure> {
+    pub(super) fn remove_document(&self, members: &mut Members, row: &Row) -> Result<()> {
         if let Some(key) = self.key {
             members.remove(key, &read_member(row)?);
         }
@@ -132,12 +132,7 @@ impl<'k> Seals<'k> {
     }
 
     /// The sessions of a shard.
-    fn sessions(
-        &mut self,
-        tx: &Transaction<'_>,
-        key: &IndexKey,
-        no: i64,
-    ) -> Result<&mut Members, Failure> {
+    fn sessions(&mut self, tx: &Transaction<'_>, key: &IndexKey, no: i64) -> Result<&mut Members> {
         static SQL: Sql = Sql::new(
             "SELECT no, realm, owner, seal, realm_no FROM filrouge.search_shard WHERE no = $1",
             &[Type::INT8],
@@ -159,7 +154,7 @@ impl<'k> Seals<'k> {
         &mut self,
         tx: &Transaction<'_>,
         stored: &StoredSession,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if let Some(key) = self.key {
             let sessions = self.sessions(tx, key, stored.shard)?;
             sessions.remove(key, &stored.member());
@@ -175,7 +170,7 @@ impl<'k> Seals<'k> {
         update: &SessionUpdate,
         stored: Option<&StoredSession>,
         documents: Members,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         static SQL: Sql = Sql::new(
             "UPDATE filrouge.search_session SET seal = $2 WHERE no = $1",
             &[Type::INT8, Type::BYTEA],
@@ -202,7 +197,7 @@ impl<'k> Seals<'k> {
         tx: &Transaction<'_>,
         removed: &[i64],
         position: Option<&[u8]>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         static SEAL_SHARD: Sql = Sql::new(
             "UPDATE filrouge.search_shard SET seal = $2 WHERE no = $1",
             &[Type::INT8, Type::BYTEA],
@@ -245,7 +240,7 @@ impl<'k> Seals<'k> {
 /// The feed position and the seal of the index.
 type StoredState = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-fn read_state(tx: &Transaction<'_>) -> Result<StoredState, Failure> {
+fn read_state(tx: &Transaction<'_>) -> Result<StoredState> {
     static SQL: Sql = Sql::new("SELECT position, seal FROM filrouge.search_state", &[]);
     let row = tx.query_opt(&SQL, &[])?;
     let row = row.ok_or_else(|| malformed("state of the search index"))?;
@@ -253,11 +248,7 @@ fn read_state(tx: &Transaction<'_>) -> Result<StoredState, Failure> {
 }
 
 /// The shards with which the index is sealed.
-fn open_state(
-    key: &IndexKey,
-    position: Option<&[u8]>,
-    seal: Option<&[u8]>,
-) -> Result<Members, Failure> {
+fn open_state(key: &IndexKey, position: Option<&[u8]>, seal: Option<&[u8]>) -> Result<Members> {
     let members = key.open(&SealedRow::Index(position), seal);
     members.ok_or_else(|| malformed("seal"))
 }
@@ -266,7 +257,7 @@ fn open_state(
 ///
 /// # Errors
 /// `integrity_error` when they differ.
-pub(super) fn check_index(tx: &Transaction<'_>, key: &IndexKey) -> Result<(), Failure> {
+pub(super) fn check_index(tx: &Transaction<'_>, key: &IndexKey) -> Result<()> {
     static SQL: Sql = Sql::new(
         "SELECT no, realm, owner, seal, realm_no FROM filrouge.search_shard",
         &[],
@@ -302,7 +293,7 @@ pub(super) fn check(
     tx: &Transaction<'_>,
     key: &IndexKey,
     scope: &IndexScope,
-) -> Result<Vec<DamagedSession>, Failure> {
+) -> Result<Vec<DamagedSession>> {
     let mut documents = read_documents(tx, key, scope)?;
     let (mut sessions, mut damaged) = (HashMap::<i64, Members>::new(), Vec::new());
     for stored in state::stored_sessions(tx, scope)? {
@@ -340,7 +331,7 @@ fn read_documents(
     tx: &Transaction<'_>,
     key: &IndexKey,
     scope: &IndexScope,
-) -> Result<HashMap<[i64; 3], Members>, Failure> {
+) -> Result<HashMap<[i64; 3], Members>> {
     let mut statement = StatementBuilder::default();
     let within = statement.within(scope, "d.shard + 0", "d.realm + 0");
     let columns = sealed_columns!();

@@ -1,7 +1,7 @@
 //! The note with a projection's state: the claim of the process that writes to the target, and what it records.
 
 use filrouge_engine::notes::{Claim, Stored, read_note, write_note};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 
 use super::{LONGEST_WAIT, Next, Projector, READ_TIME};
 use crate::state::{State, shortened, state_note};
@@ -9,7 +9,7 @@ use crate::target::TargetError;
 
 impl Projector {
     /// Loads the projection's state; creates it if the store has no note of the projection.
-    pub(crate) async fn load_state(&self) -> Result<Stored<State>, Failure> {
+    pub(crate) async fn load_state(&self) -> Result<Stored<State>> {
         let note = state_note(&self.projection.name);
         loop {
             if let Some(stored) = read_note(self.ledger(), &note).await? {
@@ -23,10 +23,7 @@ impl Projector {
 
     /// Claims the right to write to the target, unless this process has it for long enough. `None` if another process
     /// wrote first.
-    pub(super) async fn claim(
-        &self,
-        mut stored: Stored<State>,
-    ) -> Result<Option<Stored<State>>, Failure> {
+    pub(super) async fn claim(&self, mut stored: Stored<State>) -> Result<Option<Stored<State>>> {
         let now = self.clock.now();
         let needed = now.after(READ_TIME + self.projection.timeout);
         let claim = stored.value.live_claim(now);
@@ -49,7 +46,7 @@ impl Projector {
         &self,
         mut stored: Stored<State>,
         change: impl Fn(&mut State),
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let note = state_note(&self.projection.name);
         loop {
             let before = stored.value.clone();
@@ -73,7 +70,7 @@ impl Projector {
     }
 
     /// Records that the target works, if the note says that it did not.
-    pub(super) async fn record_success(&self, stored: Stored<State>) -> Result<(), Failure> {
+    pub(super) async fn record_success(&self, stored: Stored<State>) -> Result<()> {
         if stored.value.failures > 0 {
             tracing::info!(projection = %self.projection.name, "the target answers again");
         }
@@ -87,7 +84,7 @@ impl Projector {
         &mut self,
         error: &TargetError,
         generation: Option<u64>,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Next> {
         let stored = self.load_state().await?;
         let failures = stored.value.failures.saturating_add(1);
         let wait = self.backoff.wait_after(failures, None).min(LONGEST_WAIT);

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use filrouge_postgres::PlainServer;
 use filrouge_sqlite::PlainFile;
 use filrouge_store::plain::{PlainDatabase, PlainError, PlainRows, Statement};
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, lock};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId, TenantId, lock};
 use serde_json::{Map, Value};
 
 use super::definition::{TABLES, Table};
@@ -47,7 +47,7 @@ impl Tables {
     /// # Errors
     /// `invalid` if two tenants have the same number; `store_unavailable` and `integrity_error` if the file cannot be
     /// opened.
-    pub fn sqlite(path: &Path, settings: TablesSettings) -> Result<Self, Failure> {
+    pub fn sqlite(path: &Path, settings: TablesSettings) -> Result<Self> {
         Self::new(Box::new(PlainFile::open(path)?), Sql::sqlite(), settings)
     }
 
@@ -61,7 +61,7 @@ impl Tables {
         password: Option<&str>,
         schema: &str,
         settings: TablesSettings,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let is_reserved = schema == "filrouge" || schema.starts_with("pg_");
         if schema.is_empty() || schema.len() > SCHEMA_MAX || schema.contains('\0') || is_reserved {
             let detail = format!("the tables cannot be in the schema {schema:?}");
@@ -73,11 +73,7 @@ impl Tables {
         Self::new(Box::new(server), Sql::postgres(schema), settings)
     }
 
-    fn new(
-        database: Box<dyn PlainDatabase>,
-        sql: Sql,
-        settings: TablesSettings,
-    ) -> Result<Self, Failure> {
+    fn new(database: Box<dyn PlainDatabase>, sql: Sql, settings: TablesSettings) -> Result<Self> {
         let numbers: BTreeSet<_> = settings.tenant_ids.values().collect();
         if numbers.len() < settings.tenant_ids.len() {
             let detail = "tenant_ids has the same number for two tenants";

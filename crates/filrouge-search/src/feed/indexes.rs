@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use filrouge_sources::Source;
 use filrouge_store::text_index::{IndexStatus, TextIndex};
-use filrouge_types::{ErrorCode, Failure, lock};
+use filrouge_types::{ErrorCode, Result, lock};
 
 use super::compare::IndexSnapshot;
 use super::digest;
@@ -19,7 +19,7 @@ use super::source_index::SourceIndex;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// Opens the index in the file at a path, or creates it.
-pub type OpenIndex = Box<dyn Fn(&Path) -> Result<Arc<dyn TextIndex>, Failure> + Send + Sync>;
+pub type OpenIndex = Box<dyn Fn(&Path) -> Result<Arc<dyn TextIndex>> + Send + Sync>;
 
 /// The indexes of a library's sources. An index is opened at its first use.
 pub struct Indexes {
@@ -117,7 +117,7 @@ impl Indexes {
     ///
     /// # Errors
     /// When the folder or the file cannot be created or opened.
-    pub fn open_or_create(&self, source: usize) -> Result<Option<Arc<SourceIndex>>, Failure> {
+    pub fn open_or_create(&self, source: usize) -> Result<Option<Arc<SourceIndex>>> {
         match self.slots.get(source) {
             Some(slot) => self.open_slot(slot, &mut lock(&slot.state), true),
             None => Ok(None),
@@ -129,7 +129,7 @@ impl Indexes {
         slot: &Slot,
         state: &mut SlotState,
         creates: bool,
-    ) -> Result<Option<Arc<SourceIndex>>, Failure> {
+    ) -> Result<Option<Arc<SourceIndex>>> {
         let Some((source, file)) = &slot.source_and_file else {
             return Ok(None);
         };
@@ -139,11 +139,7 @@ impl Indexes {
         Ok(state.opened.clone())
     }
 
-    fn open_source_index(
-        &self,
-        source: &Arc<dyn Source>,
-        file: &Path,
-    ) -> Result<Arc<SourceIndex>, Failure> {
+    fn open_source_index(&self, source: &Arc<dyn Source>, file: &Path) -> Result<Arc<SourceIndex>> {
         let result = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -197,7 +193,7 @@ impl Indexes {
     ///
     /// # Errors
     /// When the index cannot be opened or read.
-    pub fn overview(&self, source: usize) -> Result<Option<Overview>, Failure> {
+    pub fn overview(&self, source: usize) -> Result<Option<Overview>> {
         let slot = self.slots.get(source);
         let Some((indexed_source, file)) = slot.and_then(|slot| slot.source_and_file.as_ref())
         else {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use filrouge_sources::ReadError;
 use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate, Shard};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 
 use super::compare::{Comparison, INCOMPLETE, SessionToRead};
 use super::documents;
@@ -33,12 +33,12 @@ impl SourceIndex {
     ///
     /// # Errors
     /// Those of the index, and of a source that cannot be listed or does not answer.
-    pub fn step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
+    pub fn step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome> {
         self.try_step(stopped)
             .inspect_err(|why| self.log_failure(why))
     }
 
-    fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
+    fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome> {
         let Some(_lock) = self.try_lock()? else {
             return Ok(StepOutcome::Locked);
         };
@@ -71,10 +71,7 @@ impl SourceIndex {
 
     /// Reads a session, and returns the update that makes the index current for it; `None` if the session no longer
     /// exists.
-    pub(super) fn read_session(
-        &self,
-        session: &SessionToRead,
-    ) -> Result<Option<SessionUpdate>, Failure> {
+    pub(super) fn read_session(&self, session: &SessionToRead) -> Result<Option<SessionUpdate>> {
         let header = &session.header;
         let (documents, is_complete) = match self.source.read(&header.id) {
             Ok(conversation) => documents::documents_of(header, &conversation),

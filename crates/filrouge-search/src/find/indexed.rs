@@ -15,7 +15,7 @@ use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexScope, SessionNo, TITLE,
     can_narrow,
 };
-use filrouge_types::Failure;
+use filrouge_types::Result;
 
 use super::query::PreparedQuery;
 use super::session_candidates::{SessionCandidates, Shares};
@@ -66,7 +66,7 @@ struct SamplingRound {
 
 impl IndexSearch<'_> {
     /// Returns the sessions that match or may match, with the results of the scan.
-    pub(super) fn find(&self) -> Result<Vec<SessionCandidates>, Failure> {
+    pub(super) fn find(&self) -> Result<Vec<SessionCandidates>> {
         if self.sessions.is_some_and(<[_]>::is_empty) {
             return Ok(Vec::new());
         }
@@ -95,7 +95,7 @@ impl IndexSearch<'_> {
     }
 
     /// Scans some candidates of each session until enough were scanned, and estimates how many of the others match.
-    fn sample(&self, sessions: &mut [SessionCandidates]) -> Result<(), Failure> {
+    fn sample(&self, sessions: &mut [SessionCandidates]) -> Result<()> {
         let (enough, page) = SAMPLE_GOAL;
         let (mut scanned, (per_session, _)) = (0, SCANNED_PER_SESSION);
         let mut round = SamplingRound {
@@ -124,11 +124,7 @@ impl IndexSearch<'_> {
 
     /// Scans a batch, and records the results in `sessions`. Returns the number of scanned documents, which excludes
     /// those that no longer exist.
-    fn scan(
-        &self,
-        sessions: &mut [SessionCandidates],
-        batch: &Positions,
-    ) -> Result<usize, Failure> {
+    fn scan(&self, sessions: &mut [SessionCandidates], batch: &Positions) -> Result<usize> {
         let agents = self.agents(sessions, batch);
         let pieces: Vec<&[(usize, usize)]> = batch.chunks(DOCUMENTS_PER_READ).collect();
         let scanned = on_two_threads(&pieces, 1, |piece| {
@@ -156,7 +152,7 @@ impl IndexSearch<'_> {
         sessions: &[SessionCandidates],
         piece: &[(usize, usize)],
         agents: &Agents,
-    ) -> Result<ScannedDocuments, Failure> {
+    ) -> Result<ScannedDocuments> {
         let document = |(session_at, at): &(usize, usize)| {
             sessions.get(*session_at)?.candidates().get(*at).copied()
         };
@@ -189,7 +185,7 @@ impl IndexSearch<'_> {
     }
 
     /// Requests from the index the documents that may match.
-    fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&self) -> Result<Vec<Candidate>> {
         let filter = self.query.filter;
         // The other terms cannot narrow a search.
         let mut terms = self.query.parsed.matcher.literals();

@@ -12,7 +12,7 @@ use filrouge_engine::Engine;
 use filrouge_sources::ledger::{LedgerSource, header};
 use filrouge_sources::{Header, Source};
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
-use filrouge_types::{Failure, Session, SessionId, Timestamp};
+use filrouge_types::{Result, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
 
 use super::query::PreparedQuery;
@@ -59,7 +59,7 @@ impl LedgerSearch {
     }
 
     /// Returns the header of a session; `None` if the session does not exist or the caller may not see it.
-    pub(super) fn header(&self, id: &str) -> Result<Option<Header>, Failure> {
+    pub(super) fn header(&self, id: &str) -> Result<Option<Header>> {
         let Ok(id) = id.parse::<SessionId>() else {
             return Ok(None);
         };
@@ -93,10 +93,7 @@ impl LedgerSearch {
     /// Waits until the index has read the newest commits, but at most about [`CATCH_UP`]. Returns the time up to which
     /// the index is current, in milliseconds since 1970. Returns `None` if there is no index, or if it does not contain
     /// every session that it should: the ledger must then be scanned.
-    pub(super) fn catch_up(
-        &self,
-        stopped: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<i64>, Failure> {
+    pub(super) fn catch_up(&self, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Option<i64>> {
         let Some(feed) = &self.feed else {
             return Ok(None);
         };
@@ -112,7 +109,7 @@ impl LedgerSearch {
 
     /// Whether the index contains every session that the caller may see. It lacks the sessions that it was made to
     /// forget and that were not read again yet; their stamp is zero.
-    fn contains_all_sessions(&self, index: &dyn TextIndex) -> Result<bool, Failure> {
+    fn contains_all_sessions(&self, index: &dyn TextIndex) -> Result<bool> {
         let sessions = index
             .state(SessionSelection::Within(&self.index_scope()))?
             .sessions;
@@ -121,7 +118,7 @@ impl LedgerSearch {
 }
 
 /// Turns the error for a session that does not exist, or that the caller may not see, into `None`.
-fn visible_session(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
+fn visible_session(read: Result<Session>) -> Result<Option<Session>> {
     match read {
         Ok(session) => Ok(Some(session)),
         // While the store does not answer, it is unknown whether the session exists.
@@ -136,7 +133,7 @@ impl LedgerSearch {
         &self,
         index: &dyn TextIndex,
         query: &PreparedQuery<'_>,
-    ) -> Result<Option<Vec<SessionNo>>, Failure> {
+    ) -> Result<Option<Vec<SessionNo>>> {
         if let Some(id) = query.filter.session() {
             let key = (realm_of(self.caller.tenant()), id.into());
             let mut sessions = index.state(SessionSelection::Named(&[key]))?.sessions;

@@ -10,7 +10,7 @@ use filrouge_sources::library::Catalog;
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, SessionNo, TITLE, can_narrow,
 };
-use filrouge_types::Failure;
+use filrouge_types::Result;
 
 use super::found::{FoundIn, FoundSession};
 use super::query::{PreparedQuery, QuestionVector};
@@ -53,7 +53,7 @@ pub(super) struct SimilarSearch<'p, 'c> {
 type ScoredCandidates = Vec<(i64, Candidate)>;
 
 impl<'c> SimilarSearch<'_, 'c> {
-    fn candidates(&self, wanted: CandidateFilter<'_>) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&self, wanted: CandidateFilter<'_>) -> Result<Vec<Candidate>> {
         self.searched.index().candidates(&CandidateQuery {
             reach: &self.searched.reach,
             sessions: self.searched.sessions.as_deref(),
@@ -65,10 +65,7 @@ impl<'c> SimilarSearch<'_, 'c> {
     }
 
     /// Returns the messages whose meaning is nearest.
-    pub(super) fn by_meaning(
-        &self,
-        question: &QuestionVector,
-    ) -> Result<Vec<SimilarMessage<'c>>, Failure> {
+    pub(super) fn by_meaning(&self, question: &QuestionVector) -> Result<Vec<SimilarMessage<'c>>> {
         let limit = max_examined(self.query);
         let nearest = self.candidates(CandidateFilter::Nearest(
             &question.embedder,
@@ -80,7 +77,7 @@ impl<'c> SimilarSearch<'_, 'c> {
     }
 
     /// Returns the messages that share words with the question; rarer words count more.
-    pub(super) fn by_words(&self) -> Result<Vec<SimilarMessage<'c>>, Failure> {
+    pub(super) fn by_words(&self) -> Result<Vec<SimilarMessage<'c>>> {
         let terms = shared_words(self.query.text);
         if terms.is_empty() {
             return Ok(Vec::new());
@@ -95,7 +92,7 @@ impl<'c> SimilarSearch<'_, 'c> {
         &self,
         mut list: ScoredCandidates,
         terms: &[Vec<String>],
-    ) -> Result<Vec<SimilarMessage<'c>>, Failure> {
+    ) -> Result<Vec<SimilarMessage<'c>>> {
         let limit = max_examined(self.query);
         if list.len() > limit {
             list.select_nth_unstable_by_key(limit, order);
@@ -140,7 +137,7 @@ impl<'c> SimilarSearch<'_, 'c> {
         sessions: &HashMap<SessionNo, ShownSession<'_>>,
         terms: &[Vec<String>],
         mut list: ScoredCandidates,
-    ) -> Result<ScoredCandidates, Failure> {
+    ) -> Result<ScoredCandidates> {
         let (query, masks) = (self.query, self.must_mask(terms));
         let (matcher, mut passing) = (&query.parsed.matcher, HashMap::new());
         let agents = sessions

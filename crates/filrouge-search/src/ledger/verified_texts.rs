@@ -11,7 +11,7 @@ use filrouge_engine::{Caller, Engine, Extent};
 use filrouge_sources::ledger::{header, loose_seq, units, unreadable};
 use filrouge_sources::{Header, Message, Skipped};
 use filrouge_store::text_index::{DocumentNo, IndexedDocument, Key, TextIndex};
-use filrouge_types::{Failure, Recorded, SessionId, TenantId, lock};
+use filrouge_types::{Recorded, Result, SessionId, TenantId, lock};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::runtime::Handle;
@@ -159,7 +159,7 @@ impl VerifiedTexts {
     }
 
     /// The header of a session; `None` if the caller may not see it, or it cannot be read.
-    pub(crate) fn header(&self, id: &str) -> Result<Option<Header>, Failure> {
+    pub(crate) fn header(&self, id: &str) -> Result<Option<Header>> {
         let Some(caller) = &self.caller else {
             return Ok(None);
         };
@@ -174,7 +174,7 @@ impl VerifiedTexts {
         &self,
         documents: &[DocumentNo],
         visit: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         for numbers in documents.chunks(DOCUMENTS_PER_READ) {
             let named = self.index.documents(numbers)?;
             let bodies = self.read(&named)?;
@@ -200,7 +200,7 @@ impl VerifiedTexts {
     }
 
     /// Reads documents; `None` for one that no verified record confirms.
-    fn read(&self, named: &[IndexedDocument]) -> Result<Vec<Option<Arc<[u8]>>>, Failure> {
+    fn read(&self, named: &[IndexedDocument]) -> Result<Vec<Option<Arc<[u8]>>>> {
         let states = self.verify(named.iter().map(|document| &document.session))?;
         let documents = || {
             let documents = named.iter().zip(&states);
@@ -254,7 +254,7 @@ impl VerifiedTexts {
     fn verify<'k>(
         &self,
         keys: impl Iterator<Item = &'k Key> + Clone,
-    ) -> Result<Vec<Option<Arc<SessionState>>>, Failure> {
+    ) -> Result<Vec<Option<Arc<SessionState>>>> {
         let unknown: BTreeSet<&Key> = {
             let known = lock(&self.sessions);
             keys.clone()
@@ -286,7 +286,7 @@ impl VerifiedTexts {
         wanted: &UnitNumbers<'k>,
         is_whole: bool,
         units_read: &mut Units<'k>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let part = |(key, numbers): (&&'k Key, &BTreeSet<u64>)| match is_whole {
             true => (*key, Extent::Entire),
             false => (*key, extent_of(numbers)),
@@ -325,10 +325,7 @@ impl VerifiedTexts {
 
     /// Reads parts of sessions, which are ordered by their keys. Leaves out the sessions that the caller may not see,
     /// and those that cannot be read.
-    fn read_parts<'k>(
-        &self,
-        parts: &[(&'k Key, Extent)],
-    ) -> Result<Vec<(&'k Key, Recorded)>, Failure> {
+    fn read_parts<'k>(&self, parts: &[(&'k Key, Extent)]) -> Result<Vec<(&'k Key, Recorded)>> {
         let mut read = Vec::with_capacity(parts.len());
         for parts in parts.chunk_by(|(a, _), (b, _)| a.0 == b.0) {
             let realm = parts.first().map_or(&[][..], |(key, _)| &*key.0);

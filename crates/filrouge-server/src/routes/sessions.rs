@@ -9,7 +9,7 @@ use filrouge_store::WorkSize;
 use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_store::verify::{Verdict, VerificationReport};
 use filrouge_types::{
-    ErrorCode, Failure, IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp,
+    ErrorCode, IdentityId, ProjectId, Result, Session, SessionId, SessionStatus, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -251,9 +251,7 @@ pub(super) async fn erase_session(app: App, access: SessionAccess<may::Erase>) -
 }
 
 /// Waits for a write to a session, and returns the response to it with the session's `ETag`.
-async fn written_session(
-    write: impl Future<Output = Result<Written<Session>, Failure>>,
-) -> RouteResult {
+async fn written_session(write: impl Future<Output = Result<Written<Session>>>) -> RouteResult {
     let session = write.await?;
     with_etag(write_response(&session)?, &session)
 }

@@ -2,7 +2,7 @@
 //! compares the two.
 
 use filrouge_store::rows::{EventPosition, EventRow, SessionPk, event_key};
-use filrouge_types::{ErrorCode, EventKey, Failure, Timestamp};
+use filrouge_types::{ErrorCode, EventKey, Failure, Result, Timestamp};
 use rusqlite::{Row, params};
 
 use super::{Rows, read_u64, sql_int};
@@ -15,15 +15,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<EventRow>> {
     Ok(event.filter(|e| Some(e.event.at.as_micros()) == at))
 }
 
-fn require_decoded(row: Option<EventRow>) -> Result<EventRow, Failure> {
+fn require_decoded(row: Option<EventRow>) -> Result<EventRow> {
     row.ok_or_else(|| malformed("event"))
 }
 
-pub(super) fn by_key(
-    rows: &Rows<'_>,
-    pk: SessionPk,
-    key: &EventKey,
-) -> Result<Option<EventRow>, Failure> {
+pub(super) fn by_key(rows: &Rows<'_>, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>> {
     let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND key = ?2";
     let found = rows.query_optional(sql, params![sql_int(pk), event_key(key)], read)?;
     found.map(require_decoded).transpose()
@@ -34,7 +30,7 @@ pub(super) fn page(
     pk: SessionPk,
     after: u64,
     limit: usize,
-) -> Result<Vec<EventRow>, Failure> {
+) -> Result<Vec<EventRow>> {
     let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
     let params = [sql_int(pk), sql_int(after), sql_int(limit as u64)];
     let read = |row: &Row<'_>| read(row).map(require_decoded);
@@ -50,7 +46,7 @@ pub(super) fn page_at(
     to: Timestamp,
     after: Option<EventPosition>,
     limit: usize,
-) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+) -> Result<Vec<(SessionPk, EventRow)>> {
     let sql = "SELECT number, data, at, session_pk FROM event
          WHERE (at, session_pk, number) > (?1, ?2, ?3) AND at < ?4
          ORDER BY at, session_pk, number LIMIT ?5";
@@ -81,12 +77,12 @@ pub(super) fn page_at(
     Ok(found)
 }
 
-pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
+pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64> {
     let sql = "SELECT number FROM event WHERE session_pk = ?1 ORDER BY number DESC LIMIT 1";
     rows.query_number(sql, [sql_int(pk)])
 }
 
-pub(super) fn insert(rows: &Rows<'_>, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+pub(super) fn insert(rows: &Rows<'_>, pk: SessionPk, row: &EventRow) -> Result<()> {
     let sql = "INSERT INTO event (session_pk, number, key, data, at) VALUES (?1, ?2, ?3, ?4, ?5)";
     let (key, at) = (event_key(&row.event.key), row.event.at.as_micros());
     rows.execute(

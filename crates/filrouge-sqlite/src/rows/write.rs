@@ -6,7 +6,7 @@ use filrouge_store::rows::{
     AgentRow, CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk,
     SessionRow, StartedTurn, StoredSession, TurnRow, Tx, item_key, request_key,
 };
-use filrouge_types::{Failure, ItemId, RequestId};
+use filrouge_types::{ItemId, RequestId, Result};
 use rusqlite::params;
 
 use super::{Rows, checkpoint, draft, event, note, open_since, session, sql_int, turn_row_id};
@@ -16,7 +16,7 @@ impl Tx for Rows<'_> {
         self.update_cache(|cache| cache.keep_started_turn(pk, turn));
     }
 
-    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk> {
         let pk = session::insert(self, row)?;
         self.update_cache(|cache| {
             cache.add_session(&StoredSession {
@@ -29,7 +29,7 @@ impl Tx for Rows<'_> {
         Ok(pk)
     }
 
-    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<()> {
         // An append within a turn leaves the index of last activities alone.
         let is_same_time = self.in_cache(|cache| cache.head(pk).map(|old| old.updated_at))
             == Some(head.updated_at);
@@ -45,7 +45,7 @@ impl Tx for Rows<'_> {
         self.execute(sql, params![pk, data, updated_at])
     }
 
-    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<()> {
         let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
         let id = turn_row_id(pk, row.place());
         self.update_cache(|cache| cache.put_turn(pk, row));
@@ -55,7 +55,7 @@ impl Tx for Rows<'_> {
         )
     }
 
-    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<()> {
         let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
         self.update_cache(|cache| cache.put_turn(pk, row));
         self.execute(
@@ -64,7 +64,7 @@ impl Tx for Rows<'_> {
         )
     }
 
-    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<()> {
         self.update_cache(|cache| cache.put_record(pk, row));
         self.execute(
             "INSERT INTO record (head, body) VALUES (?1, ?2)",
@@ -78,7 +78,7 @@ impl Tx for Rows<'_> {
         )
     }
 
-    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<()> {
         self.update_cache(|cache| cache.remove_session(pk));
         let sql = "UPDATE record SET head = ?3, body = ?4 WHERE id =
              (SELECT record_id FROM record_key WHERE session_pk = ?1 AND first_seq = ?2)";
@@ -88,30 +88,20 @@ impl Tx for Rows<'_> {
         )
     }
 
-    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<()> {
         self.insert_key(pk, item_key(id), seq)
     }
 
-    fn insert_request_key(
-        &mut self,
-        pk: SessionPk,
-        id: &RequestId,
-        seq: u64,
-    ) -> Result<(), Failure> {
+    fn insert_request_key(&mut self, pk: SessionPk, id: &RequestId, seq: u64) -> Result<()> {
         self.insert_key(pk, request_key(id), seq)
     }
 
-    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<()> {
         self.update_cache(|cache| cache.update_session(pk, row));
         session::update(self, pk, row)
     }
 
-    fn insert_agent(
-        &mut self,
-        pk: SessionPk,
-        agent: &str,
-        keyring: &Keyring,
-    ) -> Result<(), Failure> {
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str, keyring: &Keyring) -> Result<()> {
         if self
             .cache
             .is_some_and(|cache| cache.borrow_mut().add_agent(pk, agent))
@@ -124,45 +114,40 @@ impl Tx for Rows<'_> {
         self.execute(sql, params![agent, sql_int(pk), data])
     }
 
-    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<()> {
         event::insert(self, pk, row)
     }
 
-    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<()> {
         checkpoint::put(self, pk, row)
     }
 
-    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<()> {
         checkpoint::delete(self, pk, seq)
     }
 
-    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+    fn put_note(&mut self, row: &NoteRow) -> Result<()> {
         note::put(self, row)
     }
 
-    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<()> {
         self.update_cache(|cache| cache.set_without_draft(pk, None));
         draft::put(self, pk, row)
     }
 
-    fn insert_draft_chunk(
-        &mut self,
-        pk: SessionPk,
-        place: u64,
-        chunk: &DraftChunk,
-    ) -> Result<(), Failure> {
+    fn insert_draft_chunk(&mut self, pk: SessionPk, place: u64, chunk: &DraftChunk) -> Result<()> {
         draft::insert_chunk(self, pk, place, chunk)
     }
 
-    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<()> {
         draft::delete_chunks(self, pk, place)
     }
 
-    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<()> {
         draft::delete(self, pk, place)
     }
 
-    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+    fn erase(&mut self, pk: SessionPk) -> Result<()> {
         self.update_cache(|cache| cache.remove_session(pk));
         let by_session = [
             "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = ?1)",
@@ -186,7 +171,7 @@ impl Tx for Rows<'_> {
         Ok(())
     }
 
-    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+    fn insert_log(&mut self, row: &LogRow) -> Result<()> {
         let sql = "INSERT INTO commit_log (commit_no, data) VALUES (?1, ?2)";
         self.update_cache(|cache| cache.newest_log = Some(row.clone()));
         self.execute(sql, params![sql_int(row.commit_no), row.encode()])

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use filrouge_store::text_index::DocumentNo;
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use rusqlite::{Connection, Row, params};
 
 use super::postings;
@@ -51,7 +51,7 @@ pub(super) struct Entry<'a> {
 
 impl Block {
     /// Returns the block's words in order.
-    pub(super) fn entries(&self) -> Result<Vec<Entry<'_>>, Failure> {
+    pub(super) fn entries(&self) -> Result<Vec<Entry<'_>>> {
         let mut lists = Lists(&self.lists);
         let words = self
             .words
@@ -87,11 +87,7 @@ impl<'a> Iterator for Lists<'a> {
 }
 
 /// Reads the first blocks of a segment, at most `limit`.
-pub(super) fn read_first(
-    conn: &Connection,
-    segment: &Segment,
-    limit: usize,
-) -> Result<Vec<Block>, Failure> {
+pub(super) fn read_first(conn: &Connection, segment: &Segment, limit: usize) -> Result<Vec<Block>> {
     let sql = "SELECT s.first, s.words, p.lists FROM spelling s JOIN posting p ON p.shard = s.shard
         AND p.segment = s.segment AND p.first = s.first
         WHERE s.shard = ?1 AND s.segment = ?2 ORDER BY s.first LIMIT ?3";
@@ -100,7 +96,7 @@ pub(super) fn read_first(
 }
 
 /// Deletes a block from a segment, but not its long lists.
-pub(super) fn delete(conn: &Connection, segment: &Segment, block: &Block) -> Result<(), Failure> {
+pub(super) fn delete(conn: &Connection, segment: &Segment, block: &Block) -> Result<()> {
     segment.remove(&PostingsTable::Spelling.member(block.first, &block.words));
     segment.remove(&PostingsTable::Posting.member(block.first, &block.lists));
     let row = [segment.shard, segment.id, block.first];
@@ -117,7 +113,7 @@ pub(super) fn read_long_list(
     segment: &Segment,
     word: u64,
     documents: &mut Vec<DocumentNo>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let sql = "SELECT documents FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3";
     let row = [segment.shard, segment.id, word.cast_signed()];
     // The list is read in place, without a copy.
@@ -130,11 +126,7 @@ pub(super) fn read_long_list(
 }
 
 /// Deletes a long list from a segment, if it exists.
-pub(super) fn delete_long_list(
-    conn: &Connection,
-    segment: &Segment,
-    word: u64,
-) -> Result<(), Failure> {
+pub(super) fn delete_long_list(conn: &Connection, segment: &Segment, word: u64) -> Result<()> {
     let sql = "DELETE FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3 RETURNING documents";
     let row = [segment.shard, segment.id, word.cast_signed()];
     let list: Option<Vec<u8>> = query_optional(conn, sql, row, |row| row.get(0))?;
@@ -144,12 +136,7 @@ pub(super) fn delete_long_list(
     Ok(())
 }
 
-fn insert_long_list(
-    conn: &Connection,
-    segment: &Segment,
-    word: u64,
-    list: &[u8],
-) -> Result<(), Failure> {
+fn insert_long_list(conn: &Connection, segment: &Segment, word: u64, list: &[u8]) -> Result<()> {
     let word = word.cast_signed();
     let sql = "INSERT INTO long_posting (shard, segment, word, documents) VALUES (?1, ?2, ?3, ?4)";
     execute(conn, sql, params![segment.shard, segment.id, word, list])?;
@@ -158,11 +145,7 @@ fn insert_long_list(
 }
 
 /// Removes documents, given in ascending order, from a segment.
-pub(super) fn remove(
-    conn: &Connection,
-    segment: &Segment,
-    documents: &[DocumentNo],
-) -> Result<(), Failure> {
+pub(super) fn remove(conn: &Connection, segment: &Segment, documents: &[DocumentNo]) -> Result<()> {
     let emptied = remove_from_long_lists(conn, segment, documents)?;
     for block in affected_blocks(conn, segment, documents, !emptied.is_empty())? {
         delete(conn, segment, &block)?;
@@ -191,7 +174,7 @@ fn remove_from_long_lists(
     conn: &Connection,
     segment: &Segment,
     documents: &[DocumentNo],
-) -> Result<HashSet<u64>, Failure> {
+) -> Result<HashSet<u64>> {
     let mut changed: Vec<(i64, Vec<DocumentNo>)> = Vec::new();
     let sql = "SELECT word, documents FROM long_posting WHERE shard = ?1 AND segment = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -231,7 +214,7 @@ fn affected_blocks(
     segment: &Segment,
     documents: &[DocumentNo],
     with_long_lists: bool,
-) -> Result<Vec<Block>, Failure> {
+) -> Result<Vec<Block>> {
     let (Some(lowest), Some(highest)) = (documents.first(), documents.last()) else {
         return Ok(Vec::new());
     };
@@ -297,12 +280,7 @@ impl<'a> BlockWriter<'a> {
 
     /// Adds a word with its documents, of which there must be at least one. Words must be added in the order of their
     /// numbers. Words that share a number must have the same documents.
-    pub(super) fn add(
-        &mut self,
-        number: u64,
-        word: &str,
-        documents: &[DocumentNo],
-    ) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, number: u64, word: &str, documents: &[DocumentNo]) -> Result<()> {
         let mut list = std::mem::take(&mut self.list);
         list.clear();
         postings::encode(self.segment.first, documents, &mut list);
@@ -323,12 +301,7 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Adds a word whose list is encoded (a short list) or already stored in its own row (a long list).
-    pub(super) fn add_encoded(
-        &mut self,
-        number: u64,
-        word: &str,
-        list: List<'_>,
-    ) -> Result<(), Failure> {
+    pub(super) fn add_encoded(&mut self, number: u64, word: &str, list: List<'_>) -> Result<()> {
         let list = match list {
             List::Short(list) => list,
             List::Long => &[],
@@ -352,11 +325,11 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Writes the last block.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.write()
     }
 
-    fn write(&mut self) -> Result<(), Failure> {
+    fn write(&mut self) -> Result<()> {
         if self.words.is_empty() {
             return Ok(());
         }

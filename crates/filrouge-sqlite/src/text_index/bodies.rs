@@ -5,7 +5,7 @@ use std::cell::Cell;
 use filrouge_store::text_index::{
     BODY_MAC_BYTES, DocumentNo, IndexKey, IndexedDocument, Member, Shard,
 };
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::error::{failure, malformed};
@@ -37,7 +37,7 @@ pub(super) struct BodyCompressor {
 impl BodyCompressor {
     /// Returns a body in its stored form: the byte 1 and the zstd frame of the body, or the byte 0 and the body itself
     /// if the frame is not shorter.
-    pub(super) fn compress(&mut self, body: &[u8]) -> Result<&[u8], Failure> {
+    pub(super) fn compress(&mut self, body: &[u8]) -> Result<&[u8]> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
             none => none.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(zstd_failure)?),
@@ -67,7 +67,7 @@ fn decompress<'a>(
     zstd: &mut zstd::bulk::Decompressor<'_>,
     compressed: &'a [u8],
     buffer: &'a mut Vec<u8>,
-) -> Result<&'a [u8], Failure> {
+) -> Result<&'a [u8]> {
     let malformed_body = || malformed("body");
     match compressed.split_first() {
         Some((0, body)) => Ok(body),
@@ -86,10 +86,7 @@ fn decompress<'a>(
 }
 
 /// The documents with these numbers, in this order; those that do not exist are omitted.
-pub(super) fn named(
-    conn: &Connection,
-    numbers: &[DocumentNo],
-) -> Result<Vec<IndexedDocument>, Failure> {
+pub(super) fn named(conn: &Connection, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>> {
     let sql = "SELECT d.id, s.realm, s.key, d.key, d.unit, d.digest
         FROM document d JOIN session s ON s.id = d.session WHERE d.id = ?1";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -124,7 +121,7 @@ pub(super) fn each_body(
     (conn, key): (&Connection, Option<&IndexKey>),
     documents: &[DocumentNo],
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
-) -> Result<(), Failure> {
+) -> Result<()> {
     // The decompressor is moved out of the cell, so that `each` may itself read bodies.
     let mut zstd = match DECOMPRESSOR.take() {
         Some(zstd) => zstd,
@@ -140,7 +137,7 @@ fn each_body_with(
     documents: &[DocumentNo],
     zstd: &mut zstd::bulk::Decompressor<'_>,
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let sql = match key {
         Some(_) => SEALED_BODY,
         None => "SELECT packed FROM body WHERE document = ?1",

@@ -1,7 +1,7 @@
 //! The counts of each shard, and its seal.
 
 use filrouge_store::text_index::{IndexKey, Members, SEAL_BYTES, SealedRow, Shard};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use rusqlite::{Connection, params};
 
 use super::rows::{execute, query_optional};
@@ -41,11 +41,7 @@ impl Counts {
     ///
     /// # Errors
     /// `integrity_error` for a wrong seal.
-    pub(super) fn read(
-        conn: &Connection,
-        key: Option<&IndexKey>,
-        shard: i64,
-    ) -> Result<Self, Failure> {
+    pub(super) fn read(conn: &Connection, key: Option<&IndexKey>, shard: i64) -> Result<Self> {
         let sql = "SELECT sessions, documents, text, pending, pending_text, newest, removals, realm, owner, seal
             FROM shard WHERE id = ?1";
         let counts = query_optional(conn, sql, [shard], |row| {
@@ -93,7 +89,7 @@ impl Counts {
         conn: &Connection,
         key: Option<&IndexKey>,
         shard: i64,
-    ) -> Result<Option<[u8; SEAL_BYTES]>, Failure> {
+    ) -> Result<Option<[u8; SEAL_BYTES]>> {
         let numbers = self.numbers();
         let row = SealedRow::Shard(shard.cast_unsigned(), &self.name, &numbers);
         let seal = key.map(|key| key.seal(&row, self.members)).transpose()?;
@@ -117,7 +113,7 @@ impl Counts {
     }
 
     /// Counts again what is stored, after rows were changed by others.
-    pub(super) fn recount(&mut self, conn: &Connection, shard: i64) -> Result<(), Failure> {
+    pub(super) fn recount(&mut self, conn: &Connection, shard: i64) -> Result<()> {
         let count = |table: &str| {
             let sql =
                 format!("SELECT count(*), coalesce(sum(size), 0) FROM {table} WHERE shard = ?1");
@@ -133,7 +129,7 @@ impl Counts {
     ///
     /// # Errors
     /// `integrity_error` if the shard had this number before: postings of then would still be valid.
-    pub(super) fn count_added(&mut self, no: i64, size: i64) -> Result<(), Failure> {
+    pub(super) fn count_added(&mut self, no: i64, size: i64) -> Result<()> {
         if no <= self.newest {
             return Err(malformed("number of a document"));
         }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use filrouge_store::text_index::{Candidate, DocumentNo, IndexScope, IndexedSession, SessionNo};
-use filrouge_types::{Failure, lock};
+use filrouge_types::{Result, lock};
 use rusqlite::{Connection, Row};
 
 use super::files::IndexFile;
@@ -122,7 +122,7 @@ pub(super) struct ScopeCounts {
 }
 
 impl ResolvedScope {
-    pub(super) fn resolve(conn: &Connection, scope: &IndexScope) -> Result<Self, Failure> {
+    pub(super) fn resolve(conn: &Connection, scope: &IndexScope) -> Result<Self> {
         let mut resolved = Self {
             shards: Vec::new(),
             counts: ScopeCounts {
@@ -160,7 +160,7 @@ impl ResolvedScope {
         file: &IndexFile,
         conn: &Connection,
         scope: &IndexScope,
-    ) -> Result<Documents, Failure> {
+    ) -> Result<Documents> {
         let cached = {
             let cache = lock(&file.document_cache);
             let entry = cache
@@ -204,7 +204,7 @@ impl ResolvedScope {
     }
 
     /// All sessions of the scope, in the order of their numbers.
-    pub(super) fn sessions(&self, conn: &Connection) -> Result<Vec<IndexedSession>, Failure> {
+    pub(super) fn sessions(&self, conn: &Connection) -> Result<Vec<IndexedSession>> {
         let mut sessions = Vec::new();
         for shard in &self.shards {
             sessions.extend(sessions_of_shard(conn, *shard)?);
@@ -218,7 +218,7 @@ impl ResolvedScope {
         &self,
         conn: &Connection,
         sessions: &[SessionNo],
-    ) -> Result<Vec<Candidate>, Failure> {
+    ) -> Result<Vec<Candidate>> {
         let mut documents = Vec::new();
         let sql =
             "SELECT id, session, kind, created FROM document WHERE shard = ?1 AND session = ?2";
@@ -247,10 +247,7 @@ impl ResolvedScope {
 }
 
 /// A document, if it still exists.
-pub(super) fn read_document(
-    conn: &Connection,
-    no: DocumentNo,
-) -> Result<Option<Candidate>, Failure> {
+pub(super) fn read_document(conn: &Connection, no: DocumentNo) -> Result<Option<Candidate>> {
     let sql = "SELECT id, session, kind, created FROM document WHERE id = ?1";
     query_optional(conn, sql, [no.cast_signed()], read_candidate)
 }

@@ -1,7 +1,7 @@
 //! Adds and removes documents in a change.
 
 use filrouge_store::text_index::{Member, Members, NewDocument, SessionUpdate};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use rusqlite::{Row, params};
 
 use super::apply::IndexChange;
@@ -33,7 +33,7 @@ impl IndexChange<'_> {
         stored: &StoredSession,
         update: &'u SessionUpdate,
         members: &mut Members,
-    ) -> Result<Vec<&'u NewDocument>, Failure> {
+    ) -> Result<Vec<&'u NewDocument>> {
         let sql = "SELECT id, size, key, unit, kind, created, digest FROM document WHERE shard = ?1 AND session = ?2";
         let (shard, session) = (stored.shard, stored.no);
         let existing = query_all(self.conn, sql, [shard, session], |row| {
@@ -62,7 +62,7 @@ impl IndexChange<'_> {
     }
 
     /// Removes all documents of a session; returns their number.
-    pub(super) fn remove_all(&mut self, shard: i64, session: i64) -> Result<u64, Failure> {
+    pub(super) fn remove_all(&mut self, shard: i64, session: i64) -> Result<u64> {
         let sql = "SELECT id, size FROM document WHERE shard = ?1 AND session = ?2";
         let documents = query_all(self.conn, sql, [shard, session], read_outdated)?;
         for document in &documents {
@@ -72,12 +72,7 @@ impl IndexChange<'_> {
     }
 
     /// Removes a document. If it has postings, also records in the table `gone` that they are still to be removed.
-    fn remove_document(
-        &mut self,
-        shard: i64,
-        session: i64,
-        document: &Outdated,
-    ) -> Result<(), Failure> {
+    fn remove_document(&mut self, shard: i64, session: i64, document: &Outdated) -> Result<()> {
         let Outdated { no, size } = *document;
         let sql = "DELETE FROM pending WHERE shard = ?1 AND document = ?2 RETURNING words";
         let words: Option<Vec<u8>> = query_optional(self.conn, sql, [shard, no], |row| row.get(0))?;
@@ -112,7 +107,7 @@ impl IndexChange<'_> {
         update: &SessionUpdate,
         document: &NewDocument,
         members: &mut Members,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let size = i64::try_from(document.folded.len()).unwrap_or(i64::MAX);
         let sql = "INSERT INTO document (shard, session, key, unit, kind, created, digest, size)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id";

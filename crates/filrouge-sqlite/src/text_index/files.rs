@@ -13,7 +13,7 @@ use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
 use filrouge_store::{Entropy, OsEntropy};
-use filrouge_types::{ErrorCode, Failure, lock};
+use filrouge_types::{ErrorCode, Failure, Result, lock};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::connections::{data_version, reader, set_read_only, writer};
@@ -74,7 +74,7 @@ impl IndexFile {
         path: &Path,
         busy_timeout: Duration,
         damaged_file: Option<FileId>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         check_version()?;
         create_file(path)?;
         let file = file_id(path);
@@ -130,10 +130,7 @@ impl IndexFile {
     }
 
     /// Runs a query in one snapshot of the file; writers are not blocked meanwhile.
-    pub(super) fn read<R>(
-        &self,
-        query: impl FnOnce(&Connection) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+    pub(super) fn read<R>(&self, query: impl FnOnce(&Connection) -> Result<R>) -> Result<R> {
         let idle = lock(&self.readers).pop();
         let conn = match idle {
             Some(conn) => conn,
@@ -155,10 +152,7 @@ impl IndexFile {
     }
 
     /// Runs a change in one transaction.
-    pub(super) fn write<R>(
-        &self,
-        change: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+    pub(super) fn write<R>(&self, change: impl FnOnce(&Transaction<'_>) -> Result<R>) -> Result<R> {
         self.with_writer(|conn| {
             let tx = conn
                 .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -172,8 +166,8 @@ impl IndexFile {
     /// Runs `work` with the connection for changes; concurrent callers wait for each other.
     pub(super) fn with_writer<R>(
         &self,
-        work: impl FnOnce(&mut Connection) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+        work: impl FnOnce(&mut Connection) -> Result<R>,
+    ) -> Result<R> {
         work(self.checked_writer(&mut lock(&self.writer))?)
     }
 
@@ -182,7 +176,7 @@ impl IndexFile {
     fn checked_writer<'w>(
         &self,
         writer: &'w mut Option<(Connection, i64)>,
-    ) -> Result<&'w mut Connection, Failure> {
+    ) -> Result<&'w mut Connection> {
         let (conn, known_version) = match writer {
             Some(writer) => writer,
             none => {
@@ -202,7 +196,7 @@ impl IndexFile {
 
     /// The number of times that a change by another connection was noticed. Looks for one, unless a change of this
     /// process is running, which has looked when it began.
-    pub(super) fn changes_by_others(&self) -> Result<u64, Failure> {
+    pub(super) fn changes_by_others(&self) -> Result<u64> {
         let mut writer = match self.writer.try_lock() {
             Ok(writer) => Some(writer),
             Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
@@ -240,7 +234,7 @@ fn unavailable(path: &Path, error: &io::Error) -> Failure {
 
 /// Creates an empty file that only its owner can read. An existing file is not even opened: closing it would release
 /// the locks that other connections of this process hold on it.
-fn create_file(path: &Path) -> Result<(), Failure> {
+fn create_file(path: &Path) -> Result<()> {
     if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
         let mut builder = DirBuilder::new();
         let created = builder.recursive(true).mode(0o700).create(directory);
@@ -254,7 +248,7 @@ fn create_file(path: &Path) -> Result<(), Failure> {
 }
 
 /// Determines the state of a file. Refuses a file that is neither empty nor an index of filrouge.
-fn determine_state(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
+fn determine_state(conn: &Connection, path: &Path) -> Result<FileState> {
     let not_an_index = || {
         let detail = format!("{} is not a search index of filrouge", path.display());
         Failure::new(ErrorCode::Invalid, detail).with_hint(
@@ -300,7 +294,7 @@ fn determine_state(conn: &Connection, path: &Path) -> Result<FileState, Failure>
 }
 
 /// Creates the tables of an index in an empty file, unless another process has done so.
-fn create_index(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
+fn create_index(path: &Path, busy_timeout: Duration) -> Result<()> {
     let mut conn = writer(path, busy_timeout)?;
     let tx = conn
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -330,7 +324,7 @@ fn create_index(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
 }
 
 /// Returns a random number from 0 to 2^63 - 1.
-fn random() -> Result<i64, Failure> {
+fn random() -> Result<i64> {
     let mut random = [0; 8];
     OsEntropy.fill(&mut random)?;
     Ok(i64::from_be_bytes(random) & i64::MAX)
@@ -338,7 +332,7 @@ fn random() -> Result<i64, Failure> {
 
 /// Deletes the file `examined` with its log, and creates a new index. Does nothing if another file has already replaced
 /// it.
-fn recreate(path: &Path, busy_timeout: Duration, examined: Option<FileId>) -> Result<(), Failure> {
+fn recreate(path: &Path, busy_timeout: Duration, examined: Option<FileId>) -> Result<()> {
     let directory = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),

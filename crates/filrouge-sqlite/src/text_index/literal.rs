@@ -2,7 +2,7 @@
 //! words that contain the literal's parts, and by its junctions.
 
 use filrouge_store::text_index::DocumentNo;
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use rusqlite::Connection;
 
 use super::files::IndexFile;
@@ -59,7 +59,7 @@ impl Postings<'_> {
     pub(super) fn documents_of_term(
         &self,
         literals: &[Literal],
-    ) -> Result<Option<Vec<DocumentNo>>, Failure> {
+    ) -> Result<Option<Vec<DocumentNo>>> {
         let mut documents = Vec::new();
         for literal in literals {
             match self.documents_of_literal(literal)? {
@@ -74,7 +74,7 @@ impl Postings<'_> {
     /// Finds a superset of the documents that contain a literal: those with its junctions, and with words that contain
     /// its parts. Parts whose postings take too long to read are ignored. `None` when the postings do not narrow the
     /// documents.
-    fn documents_of_literal(&self, literal: &Literal) -> Result<Option<Vec<DocumentNo>>, Failure> {
+    fn documents_of_literal(&self, literal: &Literal) -> Result<Option<Vec<DocumentNo>>> {
         let junctions: Vec<&WordPart> = literal.junctions.iter().collect();
         let mut documents = match junctions.is_empty() {
             true => None,
@@ -114,7 +114,7 @@ impl Postings<'_> {
     }
 
     /// For each part, the positions of the words that contain it.
-    fn word_positions(&self, literal: &Literal) -> Result<Vec<Vec<WordPosition>>, Failure> {
+    fn word_positions(&self, literal: &Literal) -> Result<Vec<Vec<WordPosition>>> {
         let (full_words, fragments): (Vec<&WordPart>, _) =
             literal.parts.iter().partition(|p| p.is_word());
         let mut words = Vec::with_capacity(literal.parts.len());
@@ -133,15 +133,12 @@ impl Postings<'_> {
     }
 
     /// Appends the documents of these words to `documents`, then sorts `documents` and removes duplicates.
-    fn read(&self, words: &[WordPosition], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
+    fn read(&self, words: &[WordPosition], documents: &mut Vec<DocumentNo>) -> Result<()> {
         lexicon::read_documents(self.conn, &self.segments, words, documents)
     }
 
     /// Finds the documents that contain all of these words.
-    pub(super) fn documents_with_all(
-        &self,
-        words: &[&WordPart],
-    ) -> Result<Vec<DocumentNo>, Failure> {
+    pub(super) fn documents_with_all(&self, words: &[&WordPart]) -> Result<Vec<DocumentNo>> {
         let (mut documents, mut list) = (Vec::new(), Vec::new());
         for (index, word) in words.iter().enumerate() {
             list.clear();
@@ -159,7 +156,7 @@ impl Postings<'_> {
     }
 
     /// Reads all documents of the shard that are not pending.
-    pub(super) fn documents(&self) -> Result<Vec<DocumentNo>, Failure> {
+    pub(super) fn documents(&self) -> Result<Vec<DocumentNo>> {
         let sql = "SELECT id FROM document d WHERE shard = ?1
             AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.shard = ?1 AND p.document = d.id) ORDER BY id";
         let id = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0).map(i64::cast_unsigned);

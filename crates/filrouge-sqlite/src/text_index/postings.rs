@@ -4,7 +4,7 @@
 //! a base that the reader knows.
 
 use crate::error::malformed;
-use filrouge_types::Failure;
+use filrouge_types::Result;
 
 /// Appends ascending numbers to `out`; the first is encoded relative to `base`.
 pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
@@ -24,11 +24,7 @@ fn encode_leb128(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Calls `each` with the numbers of a list, in order, until `each` returns false. `base` is that of [`encode`].
-pub(super) fn decode(
-    base: u64,
-    list: &[u8],
-    mut each: impl FnMut(u64) -> bool,
-) -> Result<(), Failure> {
+pub(super) fn decode(base: u64, list: &[u8], mut each: impl FnMut(u64) -> bool) -> Result<()> {
     let (mut number, mut distance, mut shift) = (base, 0_u64, 0_u32);
     for byte in list {
         if *byte < 0x80 && shift == 0 {
@@ -54,7 +50,7 @@ pub(super) fn decode(
 }
 
 /// Appends the numbers of a list to `out`.
-pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
+pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<()> {
     decode(base, list, |number| {
         out.push(number);
         true

@@ -1,12 +1,12 @@
 //! Runs statements, and decodes rows that several modules read.
 
 use filrouge_store::text_index::{IndexedSession, Member, SealedRow, SessionEntry, Shard};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use crate::error::{failure, malformed};
 
-pub(super) fn execute(conn: &Connection, sql: &str, values: impl Params) -> Result<usize, Failure> {
+pub(super) fn execute(conn: &Connection, sql: &str, values: impl Params) -> Result<usize> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     statement.execute(values).map_err(failure)
 }
@@ -16,7 +16,7 @@ pub(super) fn query_all<T>(
     sql: &str,
     values: impl Params,
     decode: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Failure> {
+) -> Result<Vec<T>> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     let rows = statement.query_map(values, decode).map_err(failure)?;
     rows.collect::<Result<_, _>>().map_err(failure)
@@ -27,7 +27,7 @@ pub(super) fn query_optional<T>(
     sql: &str,
     values: impl Params,
     decode: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Option<T>, Failure> {
+) -> Result<Option<T>> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     statement
         .query_row(values, decode)
@@ -37,16 +37,12 @@ pub(super) fn query_optional<T>(
 
 /// The number in the first column of a statement's only row; a failure if there is no row. The statement inserts a row
 /// and returns its id, or it aggregates.
-pub(super) fn query_number(
-    conn: &Connection,
-    sql: &str,
-    values: impl Params,
-) -> Result<i64, Failure> {
+pub(super) fn query_number(conn: &Connection, sql: &str, values: impl Params) -> Result<i64> {
     query_optional(conn, sql, values, |row| row.get(0))?.ok_or_else(|| malformed("number"))
 }
 
 /// A shard's number; `None` if the index does not have this shard.
-pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>, Failure> {
+pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>> {
     let sql = "SELECT id FROM shard WHERE realm = ?1 AND owner = ?2";
     query_optional(conn, sql, params![shard.realm, shard.owner], |row| {
         row.get(0)
@@ -98,7 +94,7 @@ pub(super) fn session_of(
     conn: &Connection,
     realm: &[u8],
     key: &str,
-) -> Result<Option<StoredSession>, Failure> {
+) -> Result<Option<StoredSession>> {
     let columns = StoredSession::COLUMNS;
     let sql = format!("SELECT {columns} FROM session WHERE realm = ?1 AND key = ?2");
     query_optional(conn, &sql, params![realm, key], StoredSession::from_row)
@@ -133,10 +129,7 @@ fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionEntry> {
 }
 
 /// All sessions of a shard.
-pub(super) fn sessions_of_shard(
-    conn: &Connection,
-    shard: i64,
-) -> Result<Vec<IndexedSession>, Failure> {
+pub(super) fn sessions_of_shard(conn: &Connection, shard: i64) -> Result<Vec<IndexedSession>> {
     let sql = format!("{SESSION} WHERE s.shard = ?1");
     query_all(conn, &sql, [shard], read_session)
 }

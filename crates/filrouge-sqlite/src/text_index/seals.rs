@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use filrouge_store::text_index::{
     IndexKey, IndexScope, Key, Member, Members, SEAL_BYTES, SealedRow, Shard,
 };
-use filrouge_types::{Failure, lock};
+use filrouge_types::{Result, lock};
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::apply::IndexChange;
@@ -50,7 +50,7 @@ pub(super) fn write_state(
     key: Option<&IndexKey>,
     position: Option<&[u8]>,
     sealed_shards: &[SealedShard],
-) -> Result<(), Failure> {
+) -> Result<()> {
     if position.is_none() && sealed_shards.is_empty() {
         return Ok(());
     }
@@ -73,10 +73,7 @@ pub(super) fn write_state(
 }
 
 /// Reads the feed position, and the shards with which the index is sealed; none without a key.
-fn read_state(
-    conn: &Connection,
-    key: Option<&IndexKey>,
-) -> Result<(Option<Vec<u8>>, Members), Failure> {
+fn read_state(conn: &Connection, key: Option<&IndexKey>) -> Result<(Option<Vec<u8>>, Members)> {
     let sql = "SELECT position, seal FROM state";
     let state = query_optional(conn, sql, [], |row| {
         Ok((
@@ -101,7 +98,7 @@ pub(super) fn check(
     key: &IndexKey,
     scope: &IndexScope,
     changes_by_others: u64,
-) -> Result<Damage, Failure> {
+) -> Result<Damage> {
     let mut shards = ResolvedScope::resolve(conn, scope)?.shards;
     let is_index_verified = {
         let mut verified = lock(&file.verified);
@@ -130,7 +127,7 @@ pub(super) fn check(
 }
 
 /// Compares the shards of the index, also their names, with its seal.
-fn check_index(conn: &Connection, key: &IndexKey) -> Result<(), Failure> {
+fn check_index(conn: &Connection, key: &IndexKey) -> Result<()> {
     let (_, members) = read_state(conn, Some(key))?;
     let sql = "SELECT id, realm, owner, seal FROM shard";
     let shards = query_all(conn, sql, [], |row| {
@@ -157,12 +154,7 @@ fn check_index(conn: &Connection, key: &IndexKey) -> Result<(), Failure> {
     }
 }
 
-fn check_shard(
-    conn: &Connection,
-    key: &IndexKey,
-    shard: i64,
-    damage: &mut Damage,
-) -> Result<(), Failure> {
+fn check_shard(conn: &Connection, key: &IndexKey, shard: i64, damage: &mut Damage) -> Result<()> {
     let found_before = damage.count();
     let counts = Counts::read(conn, Some(key), shard)?;
     let columns = StoredSession::COLUMNS;
@@ -212,7 +204,7 @@ fn check_shard(
 }
 
 /// Compares the postings of a segment with its seal.
-fn check_segment(conn: &Connection, key: &IndexKey, segment: &Segment) -> Result<(), Failure> {
+fn check_segment(conn: &Connection, key: &IndexKey, segment: &Segment) -> Result<()> {
     let mut rows = Members::default();
     for (table, sql) in [
         (
@@ -244,7 +236,7 @@ fn add_rows(
     (table, sql): (PostingsTable, &str),
     place: &[i64],
     members: &mut Members,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     let mut rows = statement.query(params_from_iter(place)).map_err(failure)?;
     while let Some(row) = rows.next().map_err(failure)? {
@@ -256,11 +248,7 @@ fn add_rows(
 }
 
 /// The documents of each session of a shard.
-fn read_documents(
-    conn: &Connection,
-    key: &IndexKey,
-    shard: i64,
-) -> Result<HashMap<i64, Members>, Failure> {
+fn read_documents(conn: &Connection, key: &IndexKey, shard: i64) -> Result<HashMap<i64, Members>> {
     let sql = "SELECT session, id, key, unit, kind, created, digest FROM document WHERE shard = ?1";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     let mut rows = statement.query([shard]).map_err(failure)?;
@@ -282,7 +270,7 @@ fn read_documents(
 }
 
 /// Removes all documents of damaged sessions, which are then read again.
-pub(super) fn repair(conn: &Connection, key: &IndexKey, damage: &Damage) -> Result<(), Failure> {
+pub(super) fn repair(conn: &Connection, key: &IndexKey, damage: &Damage) -> Result<()> {
     for (realm, session_key) in &damage.sessions {
         forget::forget(conn, Some(key), (realm, session_key))?;
     }

@@ -3,7 +3,7 @@
 //! Every statement of this module selects by shard first, and so reads no row of another shard.
 
 use filrouge_store::text_index::{CandidateQuery, DocumentNo};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use rusqlite::Connection;
 
 use super::files::IndexFile;
@@ -49,12 +49,7 @@ impl Terms {
     }
 
     /// The matching documents of a shard, in ascending order.
-    pub(super) fn hits(
-        &self,
-        file: &IndexFile,
-        conn: &Connection,
-        shard: i64,
-    ) -> Result<Vec<Hit>, Failure> {
+    pub(super) fn hits(&self, file: &IndexFile, conn: &Connection, shard: i64) -> Result<Vec<Hit>> {
         let mut hits = self.hits_in_postings(file, conn, shard)?;
         let sql = "SELECT document, words FROM pending WHERE shard = ?1 ORDER BY document";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -103,7 +98,7 @@ impl Terms {
         file: &IndexFile,
         conn: &Connection,
         shard: i64,
-    ) -> Result<Vec<Hit>, Failure> {
+    ) -> Result<Vec<Hit>> {
         let segments = Segment::all(conn, shard)?;
         if segments.is_empty() {
             return Ok(Vec::new());
@@ -120,7 +115,7 @@ impl Terms {
         }
     }
 
-    fn hits_of_all(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
+    fn hits_of_all(&self, postings: &Postings<'_>) -> Result<Vec<Hit>> {
         let mut remaining: Option<Vec<DocumentNo>> = None;
         for term in &self.terms {
             // A term without parts, or with parts that occur in too many words, does not narrow the result.
@@ -153,7 +148,7 @@ impl Terms {
 
     /// The documents that certainly contain all words of all terms as whole words. Empty unless each term has exactly
     /// one literal.
-    fn whole_words(&self, postings: &Postings<'_>) -> Result<Vec<DocumentNo>, Failure> {
+    fn whole_words(&self, postings: &Postings<'_>) -> Result<Vec<DocumentNo>> {
         let mut words = Vec::new();
         for term in &self.terms {
             match term.as_slice() {
@@ -164,7 +159,7 @@ impl Terms {
         postings.documents_with_all(&words)
     }
 
-    fn hits_of_any(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
+    fn hits_of_any(&self, postings: &Postings<'_>) -> Result<Vec<Hit>> {
         let mut hits: Vec<Hit> = Vec::new();
         for (index, term) in self.terms.iter().enumerate() {
             let found = match postings.documents_of_term(term)? {

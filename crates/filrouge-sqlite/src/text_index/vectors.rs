@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo, product};
-use filrouge_types::{Failure, lock};
+use filrouge_types::{Result, lock};
 use rusqlite::{Connection, params};
 
 use super::candidates::CandidateConditions;
@@ -14,13 +14,13 @@ use super::rows::{execute, query_all, query_number, query_optional};
 use crate::error::failure;
 
 /// Reads the number of an embedder, which is a model that computes vectors; `None` before its first vectors are stored.
-fn embedder_no(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
+fn embedder_no(conn: &Connection, name: &str) -> Result<Option<i64>> {
     let sql = "SELECT id FROM embedder WHERE name = ?1";
     query_optional(conn, sql, [name], |row| row.get(0))
 }
 
 /// Reads the numbers of all embedders.
-pub(super) fn embedders(conn: &Connection) -> Result<Vec<i64>, Failure> {
+pub(super) fn embedders(conn: &Connection) -> Result<Vec<i64>> {
     query_all(conn, "SELECT id FROM embedder", [], |row| row.get(0))
 }
 
@@ -32,7 +32,7 @@ pub(super) fn without_vector(
     name: &str,
     kinds: u32,
     limit: usize,
-) -> Result<Vec<Candidate>, Failure> {
+) -> Result<Vec<Candidate>> {
     let embedder = embedder_no(conn, name)?.unwrap_or(-1);
     let sql = "SELECT coalesce(max(id), 0) FROM document";
     let newest = query_number(conn, sql, [])?.cast_unsigned();
@@ -58,11 +58,7 @@ pub(super) fn without_vector(
 }
 
 /// Stores vectors of the embedder `name`, and replaces existing ones. Skips documents that are no longer in the index.
-pub(super) fn put(
-    conn: &Connection,
-    name: &str,
-    vectors: &[(DocumentNo, Vec<i8>)],
-) -> Result<(), Failure> {
+pub(super) fn put(conn: &Connection, name: &str, vectors: &[(DocumentNo, Vec<i8>)]) -> Result<()> {
     let embedder = match embedder_no(conn, name)? {
         Some(id) => id,
         None => query_number(
@@ -101,7 +97,7 @@ pub(super) fn nearest(
     (name, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
-) -> Result<Vec<Candidate>, Failure> {
+) -> Result<Vec<Candidate>> {
     let Some(embedder) = embedder_no(conn, name)? else {
         return Ok(Vec::new());
     };

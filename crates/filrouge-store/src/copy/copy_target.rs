@@ -1,6 +1,6 @@
 //! The port of a store that receives a copy.
 
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
 
 use crate::lane::Lanes;
 use crate::rows::{Tx, View};
@@ -24,7 +24,7 @@ impl TargetContents {
     ///
     /// # Errors
     /// [`overtaken_run`] if something else was written to the target since it was first examined.
-    pub fn is_resumable(&self, source: &str) -> Result<bool, Failure> {
+    pub fn is_resumable(&self, source: &str) -> Result<bool> {
         match self {
             Self::Nothing => Ok(false),
             Self::Copy { source: existing } if existing == source => Ok(true),
@@ -45,7 +45,7 @@ pub struct StartedCopy {
 }
 
 /// The writes of one transaction of a copy; gets the transaction and its time.
-pub type CopyWrites<'a> = &'a mut dyn FnMut(&mut dyn Tx, Timestamp) -> Result<(), Failure>;
+pub type CopyWrites<'a> = &'a mut dyn FnMut(&mut dyn Tx, Timestamp) -> Result<()>;
 
 /// A store that receives a copy. A backend creates one per run; nothing is written before [`Self::begin`].
 pub trait CopyTarget: Send {
@@ -53,7 +53,7 @@ pub trait CopyTarget: Send {
     ///
     /// # Errors
     /// `invalid` for another program's data or a newer schema; the store's failures.
-    fn contents(&mut self) -> Result<TargetContents, Failure>;
+    fn contents(&mut self) -> Result<TargetContents>;
 
     /// Creates the store if needed, migrates its schema and marks it as an unfinished copy of `source`. The store then
     /// cannot be opened, and other runs fail at their next [`Self::write`]. Deletes the commit log that an earlier run
@@ -61,7 +61,7 @@ pub trait CopyTarget: Send {
     ///
     /// # Errors
     /// Fails when the store has acquired other contents, or with the store's failures.
-    fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure>;
+    fn begin(&mut self, source: &str) -> Result<StartedCopy>;
 
     /// The maximum number of rows of one transaction.
     fn rows_per_transaction(&self) -> usize {
@@ -72,17 +72,14 @@ pub trait CopyTarget: Send {
     ///
     /// # Errors
     /// Those of `query`, and the store's errors.
-    fn with_view(
-        &mut self,
-        query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
-    ) -> Result<(), Failure>;
+    fn with_view(&mut self, query: &mut dyn FnMut(&dyn View) -> Result<()>) -> Result<()>;
 
     /// Runs `work` in one transaction.
     ///
     /// # Errors
     /// Fails when another run has started, with the error of `work`, or with the store's failures. In all cases no row
     /// is written.
-    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure>;
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<()>;
 
     /// Removes the mark of an unfinished copy, in one transaction. Afterwards no file of an SQLite store contains the
     /// bytes of rows that a later run has replaced: they are overwritten before this returns or, if that is not
@@ -90,7 +87,7 @@ pub trait CopyTarget: Send {
     ///
     /// # Errors
     /// Fails when another run has started or the path now names another file, or with the store's failures.
-    fn finish(&mut self) -> Result<(), Failure>;
+    fn finish(&mut self) -> Result<()>;
 }
 
 /// The failure of a run after another run has written to its target.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{Checkpoint, Failure, RequestId, SessionEvent};
+use filrouge_types::{Checkpoint, RequestId, Result, SessionEvent};
 
 use super::run::{ROW_BYTES, Run};
 use super::target_tx::CopiedSession;
@@ -18,7 +18,7 @@ const PAGE: usize = 1000;
 /// checkpoints.
 type SideRows = (Option<(u64, SessionEvent)>, Vec<Option<Checkpoint>>);
 
-fn side_rows(view: &(dyn View + '_), pk: SessionPk) -> Result<SideRows, Failure> {
+fn side_rows(view: &(dyn View + '_), pk: SessionPk) -> Result<SideRows> {
     let newest = view.newest_event(pk)?;
     let events = view.events(pk, newest.saturating_sub(1), 1)?;
     let event = events.into_iter().next();
@@ -35,7 +35,7 @@ type ExistingCopy = (SessionPk, Option<[u8; MAC_BYTES]>);
 
 impl Run<'_, '_> {
     /// Copies a session with this number of events, unless an earlier run has copied it in its current state.
-    pub(super) fn copy_session(&mut self, pk: SessionPk, events: u64) -> Result<(), Failure> {
+    pub(super) fn copy_session(&mut self, pk: SessionPk, events: u64) -> Result<()> {
         let Some(stored) = self.source.view.session_by_pk(pk)? else {
             return Ok(());
         };
@@ -64,10 +64,7 @@ impl Run<'_, '_> {
     }
 
     /// The copy of a session that an earlier run has written.
-    fn existing_copy(
-        &mut self,
-        session: &VerifiedSession,
-    ) -> Result<Option<ExistingCopy>, Failure> {
+    fn existing_copy(&mut self, session: &VerifiedSession) -> Result<Option<ExistingCopy>> {
         if !self.resumed {
             return Ok(None);
         }
@@ -93,7 +90,7 @@ impl Run<'_, '_> {
         session: VerifiedSession,
         existing: Option<SessionPk>,
         copied: CopiedSession,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let row = session.row.clone();
         self.put(row.content_len(), move |t| t.begin_session(&row, existing))?;
         self.copy_turns(&session)?;
@@ -105,7 +102,7 @@ impl Run<'_, '_> {
         self.put(0, move |t| t.finish_session(head, copied))
     }
 
-    fn copy_turns(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+    fn copy_turns(&mut self, session: &VerifiedSession) -> Result<()> {
         let (mut from, to) = ALL_PLACES;
         loop {
             let rows = self.source.view.turns(session.pk, from, to, false, PAGE)?;
@@ -122,7 +119,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn copy_records(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+    fn copy_records(&mut self, session: &VerifiedSession) -> Result<()> {
         let mut next_seq = 1;
         while next_seq <= session.head.last_seq {
             let rows = self.source.view.records(session.pk, next_seq, PAGE)?;
@@ -139,7 +136,7 @@ impl Run<'_, '_> {
 
     /// Copies a record, and writes the rows that are derived from its items: the keys of the items and, in an adopted
     /// session, of the requests; and the agents.
-    fn copy_record(&mut self, session: &VerifiedSession, row: RecordRow) -> Result<(), Failure> {
+    fn copy_record(&mut self, session: &VerifiedSession, row: RecordRow) -> Result<()> {
         let decoded = self.source.decode_without_redactions(session, &row)?;
         let (mut items, mut requests) = (Vec::new(), Vec::new());
         let mut agents = BTreeSet::new();
@@ -173,11 +170,11 @@ impl Run<'_, '_> {
     }
 
     /// Whether a turn of an adopted session is found by its request's key, and not by its id.
-    fn has_request_key(&self, pk: SessionPk, id: &RequestId) -> Result<bool, Failure> {
+    fn has_request_key(&self, pk: SessionPk, id: &RequestId) -> Result<bool> {
         Ok(self.source.view.request_seq(pk, id)?.is_some())
     }
 
-    fn copy_events(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+    fn copy_events(&mut self, session: &VerifiedSession) -> Result<()> {
         let mut after = 0;
         loop {
             let rows = self.source.view.events(session.pk, after, PAGE)?;
@@ -196,7 +193,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn copy_checkpoints(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+    fn copy_checkpoints(&mut self, session: &VerifiedSession) -> Result<()> {
         for seq in self.source.view.checkpoint_seqs(session.pk)? {
             let Some(checkpoint) = self.source.checkpoint_at(session, seq)? else {
                 continue;
@@ -209,7 +206,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn copy_drafts(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+    fn copy_drafts(&mut self, session: &VerifiedSession) -> Result<()> {
         for row in self.source.view.drafts(session.pk)? {
             let draft = self.source.verified_draft(session, row)?;
             // This verifies the chunks, so their deltas are readable.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use filrouge_types::{Failure, Timestamp};
+use filrouge_types::{Result, Timestamp};
 
 use crate::digest::DigestRow;
 use crate::keyring::{Keyring, MAC_BYTES, OsEntropy};
@@ -47,7 +47,7 @@ impl TargetTx<'_> {
         &mut self,
         row: &SessionRow,
         existing: Option<SessionPk>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let Some(pk) = existing else {
             self.pk = self.tx.insert_session(row)?;
             return Ok(());
@@ -61,11 +61,7 @@ impl TargetTx<'_> {
     }
 
     /// Writes the head of the session that is being written, which completes it.
-    pub(super) fn finish_session(
-        &mut self,
-        head: HeadRow,
-        session: CopiedSession,
-    ) -> Result<(), Failure> {
+    pub(super) fn finish_session(&mut self, head: HeadRow, session: CopiedSession) -> Result<()> {
         let head = head.sealed(self.keyring, self.pk);
         self.tx.put_head(self.pk, &head)?;
         self.sessions.push(CopiedSession {
@@ -77,7 +73,7 @@ impl TargetTx<'_> {
     }
 
     /// Adds a complete session to the commit log.
-    pub(super) fn log_session(&mut self, session: CopiedSession) -> Result<(), Failure> {
+    pub(super) fn log_session(&mut self, session: CopiedSession) -> Result<()> {
         let mut changes = vec![(session.items.min(1), session.items, session.created)];
         changes.extend((1..=session.events).map(|number| (number, 0, Change::Event)));
         changes.extend(session.is_erased.then_some((0, 0, Change::Erased)));
@@ -85,7 +81,7 @@ impl TargetTx<'_> {
     }
 
     /// Writes a note, and adds it to the commit log.
-    pub(super) fn put_note(&mut self, note: &NoteRow) -> Result<(), Failure> {
+    pub(super) fn put_note(&mut self, note: &NoteRow) -> Result<()> {
         self.tx.put_note(note)?;
         let change = Change::Note(note.name.clone());
         self.log(DigestRow::Note(&note.name), &note.mac, vec![(0, 0, change)])
@@ -98,7 +94,7 @@ impl TargetTx<'_> {
         row: DigestRow<'_>,
         mac: &[u8; MAC_BYTES],
         changes: Vec<(u64, u64, Change)>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let pk = match row {
             DigestRow::Head(pk) => pk,
             DigestRow::Note(_) => 0,
@@ -128,7 +124,7 @@ impl TargetTx<'_> {
     }
 
     /// Writes the commits, one for each lane of which a session or a note was logged.
-    pub(super) fn finish(self, now: Timestamp) -> Result<(), Failure> {
+    pub(super) fn finish(self, now: Timestamp) -> Result<()> {
         let ctx = RuleContext {
             keyring: self.keyring,
             entropy: &OsEntropy,

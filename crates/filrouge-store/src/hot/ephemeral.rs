@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use filrouge_types::{Clock, ErrorCode, Failure, SessionId, TenantId, Timestamp, lock};
+use filrouge_types::{Clock, ErrorCode, Failure, Result, SessionId, TenantId, Timestamp, lock};
 use quick_cache::{Weighter, sync, unsync};
 use tokio::sync::watch;
 
@@ -127,11 +127,7 @@ impl EphemeralSessions {
     ///
     /// # Errors
     /// `hot_unavailable`, `integrity_error`, and the gate's errors.
-    pub async fn has_session(
-        &self,
-        tenant: &TenantId,
-        session: &SessionId,
-    ) -> Result<bool, Failure> {
+    pub async fn has_session(&self, tenant: &TenantId, session: &SessionId) -> Result<bool> {
         self.with_session(tenant, session, |cached| cached.is_some())
             .await
     }
@@ -142,7 +138,7 @@ impl EphemeralSessions {
     /// # Errors
     /// Those of the rules; `turn_expired` for a turn that may have been trimmed, `limit_exceeded` for a turn that is
     /// too large, `hot_unavailable`, and the gate's errors.
-    pub async fn write(&self, command: &Command) -> Result<(Outcome, Edition), Failure> {
+    pub async fn write(&self, command: &Command) -> Result<(Outcome, Edition)> {
         let Some(session) = command.write.session_id() else {
             return Err(ErrorCode::Invalid.failure("a note belongs to no session"));
         };
@@ -164,7 +160,7 @@ impl EphemeralSessions {
         tenant: &TenantId,
         session: &SessionId,
         query: SnapshotQuery,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let suspects = self.suspects();
         let run_query = |cached: Option<&CachedSession>| {
             cached
@@ -194,7 +190,7 @@ impl EphemeralSessions {
         tenant: &TenantId,
         session: &SessionId,
         keep: &FieldRetention,
-    ) -> Result<Option<(Edition, Adopt)>, Failure> {
+    ) -> Result<Option<(Edition, Adopt)>> {
         let suspects = self.suspects();
         let adopt_session = |cached: Option<&CachedSession>| {
             cached.map(|cached| {
@@ -233,7 +229,7 @@ impl EphemeralSessions {
         tenant: &TenantId,
         session: &SessionId,
         expected: Option<Edition>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let name = self.session_name(tenant, session);
         let slot = self.slot(&name.key);
         let mut cached = slot.lock().await;
@@ -257,7 +253,7 @@ impl EphemeralSessions {
         tenant: &TenantId,
         session: &SessionId,
         read: impl FnOnce(Option<&CachedSession>) -> T,
-    ) -> Result<T, Failure> {
+    ) -> Result<T> {
         let name = self.session_name(tenant, session);
         let slot = self.slot(&name.key);
         let mut cached = slot.lock().await;

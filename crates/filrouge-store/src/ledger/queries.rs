@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use filrouge_types::{
-    ErrorCode, Failure, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
+    ErrorCode, Failure, Result, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
 };
 use tokio::sync::oneshot;
 
@@ -21,14 +21,14 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// Those of the rules, and of the store.
-    pub async fn put(&self, command: Command) -> Result<Outcome, Failure> {
+    pub async fn put(&self, command: Command) -> Result<Outcome> {
         Ok(self.write(command).await?.outcome)
     }
 
-    async fn query_about<R, F>(&self, subject: QuerySubject<'_>, query: F) -> Result<R, Failure>
+    async fn query_about<R, F>(&self, subject: QuerySubject<'_>, query: F) -> Result<R>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R> + Send + 'static,
     {
         let (sender, mut result) = oneshot::channel();
         let run_query: SnapshotQuery = Box::new(move |snapshot| {
@@ -44,10 +44,10 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// Those of the query and of the store.
-    pub async fn query<R, F>(&self, query: F) -> Result<R, Failure>
+    pub async fn query<R, F>(&self, query: F) -> Result<R>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R> + Send + 'static,
     {
         self.query_about(QuerySubject::Store, query).await
     }
@@ -56,10 +56,10 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// Those of the query and of the store.
-    pub async fn query_listed<R, F>(&self, scope: &Scope, query: F) -> Result<R, Failure>
+    pub async fn query_listed<R, F>(&self, scope: &Scope, query: F) -> Result<R>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R> + Send + 'static,
     {
         self.query_about(QuerySubject::Listed(scope), query).await
     }
@@ -73,12 +73,10 @@ impl dyn Ledger + '_ {
         scope: &Scope,
         session: &SessionId,
         query: F,
-    ) -> Result<R, Failure>
+    ) -> Result<R>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&LedgerSnapshot<'a>, &Scope, &SessionId) -> Result<R, Failure>
-            + Send
-            + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>, &Scope, &SessionId) -> Result<R> + Send + 'static,
     {
         let (viewer, id) = (scope.clone(), session.clone());
         let query = move |snapshot: &LedgerSnapshot<'_>| query(snapshot, &viewer, &id);
@@ -90,10 +88,10 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// Those of the query and of the store.
-    pub async fn query_reserved<R, F>(&self, query: F) -> Result<R, Failure>
+    pub async fn query_reserved<R, F>(&self, query: F) -> Result<R>
     where
         R: Send + 'static,
-        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R, Failure> + Send + 'static,
+        F: for<'a> FnOnce(&LedgerSnapshot<'a>) -> Result<R> + Send + 'static,
     {
         self.query_about(QuerySubject::ServerData, query).await
     }
@@ -102,7 +100,7 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
-    pub async fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
+    pub async fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session> {
         self.query_session(scope, id, move |snapshot, scope, session| {
             snapshot.session(scope, session)
         })
@@ -119,7 +117,7 @@ impl dyn Ledger + '_ {
         filter: SessionFilter,
         cursor: Option<String>,
         limit: usize,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<SessionPage> {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             snapshot.sessions(&viewer, &filter, cursor.as_deref(), limit)
@@ -138,7 +136,7 @@ impl dyn Ledger + '_ {
         filter: SessionFilter,
         cursor: Option<String>,
         limit: usize,
-    ) -> Result<(SessionPage, Vec<Finding>), Failure> {
+    ) -> Result<(SessionPage, Vec<Finding>)> {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             let (from, mut findings) = (cursor.as_deref(), Findings::default());
@@ -153,12 +151,7 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`.
-    pub async fn turn(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        id: TurnId,
-    ) -> Result<Turn, Failure> {
+    pub async fn turn(&self, scope: &Scope, session: &SessionId, id: TurnId) -> Result<Turn> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.turn(scope, session, &id)
         })
@@ -174,7 +167,7 @@ impl dyn Ledger + '_ {
         scope: &Scope,
         session: &SessionId,
         query: TurnQuery,
-    ) -> Result<TurnPage, Failure> {
+    ) -> Result<TurnPage> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.turns(scope, session, &query)
         })
@@ -191,7 +184,7 @@ impl dyn Ledger + '_ {
         session: &SessionId,
         after: u64,
         limit: usize,
-    ) -> Result<ItemPage, Failure> {
+    ) -> Result<ItemPage> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.items(scope, session, after, limit)
         })
@@ -207,7 +200,7 @@ impl dyn Ledger + '_ {
         scope: &Scope,
         after: ChangeCursor,
         limit: usize,
-    ) -> Result<ChangePage, Failure> {
+    ) -> Result<ChangePage> {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             snapshot.changes(&viewer, after, None, limit)
@@ -224,7 +217,7 @@ impl dyn Ledger + '_ {
         scope: &Scope,
         after: ChangeCursor,
         limit: usize,
-    ) -> Result<ChangePage, Failure> {
+    ) -> Result<ChangePage> {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             let mut findings = Findings::default();
@@ -247,7 +240,7 @@ impl dyn Ledger + '_ {
         after: ChangeCursor,
         end: ChangeCursor,
         limit: usize,
-    ) -> Result<ChangePage, Failure> {
+    ) -> Result<ChangePage> {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             snapshot.changes(&viewer, after, Some(&end), limit)
@@ -265,7 +258,7 @@ impl dyn Ledger + '_ {
         session: &SessionId,
         after: u64,
         limit: usize,
-    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+    ) -> Result<(Vec<SessionEvent>, Option<String>)> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.events(scope, session, after, limit)
         })
@@ -282,7 +275,7 @@ impl dyn Ledger + '_ {
         scope: &Scope,
         session: &SessionId,
         last_read: BTreeMap<StreamId, u64>,
-    ) -> Result<Vec<DraftUpdate>, Failure> {
+    ) -> Result<Vec<DraftUpdate>> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.drafts(scope, session, &last_read)
         })
@@ -293,7 +286,7 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// `integrity_error`, and the store's errors.
-    pub async fn note(&self, name: &str) -> Result<Option<Note>, Failure> {
+    pub async fn note(&self, name: &str) -> Result<Option<Note>> {
         let name = name.to_owned();
         self.query_reserved(move |snapshot| snapshot.note(&name))
             .await
@@ -304,12 +297,7 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// `limit_exceeded`, and the store's errors.
-    pub async fn put_note(
-        &self,
-        name: &str,
-        expected: u64,
-        value: Vec<u8>,
-    ) -> Result<bool, Failure> {
+    pub async fn put_note(&self, name: &str, expected: u64, value: Vec<u8>) -> Result<bool> {
         let note = PutNote {
             name: name.into(),
             expected,
@@ -330,10 +318,7 @@ impl dyn Ledger + '_ {
     ///
     /// # Errors
     /// Fails only when the store does not answer or the session is absent.
-    pub async fn verify(
-        &self,
-        only: Option<(Scope, SessionId)>,
-    ) -> Result<VerificationReport, Failure> {
+    pub async fn verify(&self, only: Option<(Scope, SessionId)>) -> Result<VerificationReport> {
         let viewer = only.as_ref().map(|(scope, _)| scope.clone());
         let query = move |snapshot: &LedgerSnapshot<'_>| {
             snapshot.verify(only.as_ref().map(|(scope, id)| (scope, id)))

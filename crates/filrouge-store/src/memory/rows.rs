@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{
-    EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+    EventKey, ItemId, RequestId, Result, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
 
 use crate::command::{Scope, SessionFilter, SessionSort, matches_pattern};
@@ -101,13 +101,13 @@ impl View for Rows {
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
-    ) -> Result<Option<StoredSession>, Failure> {
+    ) -> Result<Option<StoredSession>> {
         let pk = self.names.get(&(tenant.clone(), id.clone()));
         let stored = pk.and_then(|pk| self.stored_session(*pk));
         Ok(stored.filter(|s| scope.is_none_or(|scope| scope.can_see(&s.row))))
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
+    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>> {
         Ok(self.stored_session(pk))
     }
 
@@ -117,7 +117,7 @@ impl View for Rows {
         filter: &SessionFilter,
         before: Option<SessionOrder>,
         limit: usize,
-    ) -> Result<Vec<StoredSession>, Failure> {
+    ) -> Result<Vec<StoredSession>> {
         let at = |pk: &SessionPk, row: &SessionRow| match filter.order {
             SessionSort::Created => row.created_at,
             SessionSort::Updated => {
@@ -150,12 +150,12 @@ impl View for Rows {
         collect_until_full(stored, |s| s.row.content_len())
     }
 
-    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
+    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>> {
         let key = self.turn_ids.get(id).filter(|key| key.0 == pk);
         Ok(key.and_then(|key| self.turns.get(key)).cloned())
     }
 
-    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
+    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>> {
         Ok(self.turn_ids.get(id).map(|key| key.0))
     }
 
@@ -166,7 +166,7 @@ impl View for Rows {
         to: u64,
         descending: bool,
         limit: usize,
-    ) -> Result<Vec<TurnRow>, Failure> {
+    ) -> Result<Vec<TurnRow>> {
         if from > to {
             return Ok(Vec::new());
         }
@@ -181,15 +181,11 @@ impl View for Rows {
         })
     }
 
-    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64> {
         Ok(self.turns.range((pk, 0)..=(pk, u64::MAX)).count() as u64)
     }
 
-    fn idle_turns(
-        &self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
+    fn idle_turns(&self, before: Timestamp, limit: usize) -> Result<Vec<(SessionPk, TurnRow)>> {
         let is_idle = |row: &TurnRow| row.status == TurnStatus::Open && row.last_write_at < before;
         let mut rows: Vec<_> = self
             .turns
@@ -202,7 +198,7 @@ impl View for Rows {
         Ok(rows)
     }
 
-    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
+    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>> {
         let first = self
             .records
             .range((pk, 0)..=(pk, seq))
@@ -219,11 +215,11 @@ impl View for Rows {
         Ok(rows.cloned().collect())
     }
 
-    fn check_structure(&self) -> Result<Vec<String>, Failure> {
+    fn check_structure(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn newest_seq(&self, pk: SessionPk) -> Result<u64> {
         Ok(self
             .records
             .range((pk, 0)..=(pk, u64::MAX))
@@ -233,14 +229,14 @@ impl View for Rows {
 
     /// The first seq of the oldest turn if older turns were trimmed; otherwise the session's entry in `first_seqs`, or
     /// 1.
-    fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn first_seq(&self, pk: SessionPk) -> Result<u64> {
         let is_trimmed = self.first_ordinal(pk)? > 1;
         let oldest = self.oldest_turn().filter(|_| is_trimmed);
         let first_seq = self.first_seqs.get(&pk).copied();
         Ok(oldest.map(|turn| turn.first_seq).or(first_seq).unwrap_or(1))
     }
 
-    fn first_ordinal(&self, _: SessionPk) -> Result<u64, Failure> {
+    fn first_ordinal(&self, _: SessionPk) -> Result<u64> {
         let oldest = self.oldest_turn().filter(|_| self.can_expire());
         Ok(oldest.map_or(1, |turn| turn.ordinal))
     }
@@ -249,21 +245,21 @@ impl View for Rows {
         self.changes.is_some()
     }
 
-    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
+    fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>> {
         Ok(self.keys.get(&(pk, id.clone())).copied())
     }
 
-    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
+    fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>> {
         Ok(self.requests.get(&(pk, id.clone())).copied())
     }
 
-    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64> {
         let items = self.keys.keys().filter(|(p, _)| *p == pk).count();
         let requests = self.requests.keys().filter(|(p, _)| *p == pk).count();
         Ok((items + requests) as u64)
     }
 
-    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf, Failure> {
+    fn agents(&self, pks: &[SessionPk]) -> Result<AgentsOf> {
         let agents = pks.iter().map(|pk| {
             let rows = self.agents_of(*pk).cloned();
             (*pk, rows.map(Some).collect())
@@ -271,12 +267,12 @@ impl View for Rows {
         Ok(agents.collect())
     }
 
-    fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+    fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>> {
         let rows = self.log.range((lane, after + 1)..=(lane, u64::MAX));
         Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())
     }
 
-    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>, Failure> {
+    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>> {
         let rows = self.log.range((lane, 0)..=(lane, u64::MAX));
         Ok(rows.map(|(_, row)| row.clone()).next_back())
     }
@@ -284,26 +280,26 @@ impl View for Rows {
     fn for_each_session(
         &self,
         visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         for pk in self.sessions.keys() {
             visit(*pk, self.stored_session(*pk));
         }
         Ok(())
     }
 
-    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
+    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>> {
         let number = self.event_keys.get(&(pk, key.clone()));
         Ok(number.and_then(|n| self.events.get(&(pk, *n)).cloned()))
     }
 
-    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
+    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>> {
         let from = after.saturating_add(1);
         let rows = self.events.range((pk, from)..=(pk, u64::MAX));
         let rows = rows.map(|(_, row)| Ok(row.clone())).take(limit);
         collect_until_full(rows, EventRow::content_len)
     }
 
-    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn newest_event(&self, pk: SessionPk) -> Result<u64> {
         let newest = self.events.range((pk, 0)..=(pk, u64::MAX)).next_back();
         Ok(newest.map_or(0, |((_, number), _)| *number))
     }
@@ -314,7 +310,7 @@ impl View for Rows {
         to: Timestamp,
         after: Option<EventPosition>,
         limit: usize,
-    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
+    ) -> Result<Vec<(SessionPk, EventRow)>> {
         let events = self.events.iter().map(|((pk, number), row)| {
             let position = (row.event.at, *pk, *number);
             (position, row)
@@ -328,49 +324,44 @@ impl View for Rows {
         collect_until_full(rows, |(_, row)| row.content_len())
     }
 
-    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
+    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>> {
         Ok(self.checkpoints.get(&(pk, seq)).cloned())
     }
 
-    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
+    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>> {
         let rows = self.checkpoints.range((pk, 0)..=(pk, u64::MAX));
         Ok(rows.map(|((_, seq), _)| *seq).collect())
     }
 
-    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
+    fn note(&self, name: &str) -> Result<Option<NoteRow>> {
         Ok(self.notes.get(name).cloned())
     }
 
-    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
+    fn notes(&self) -> Result<Vec<Option<NoteRow>>> {
         Ok(self.notes.values().cloned().map(Some).collect())
     }
 
-    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
+    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>> {
         Ok(self.drafts.get(&(pk, place)).cloned())
     }
 
-    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>> {
         let rows = self.drafts.range((pk, 0)..=(pk, u64::MAX));
         Ok(rows.map(|(_, row)| row.clone()).collect())
     }
 
-    fn draft_chunks(
-        &self,
-        pk: SessionPk,
-        place: u64,
-        after: u64,
-    ) -> Result<Vec<DraftChunk>, Failure> {
+    fn draft_chunks(&self, pk: SessionPk, place: u64, after: u64) -> Result<Vec<DraftChunk>> {
         let from = (pk, place, after.saturating_add(1));
         let chunks = self.draft_chunks.range(from..=(pk, place, u64::MAX));
         Ok(chunks.map(|(_, chunk)| chunk.clone()).collect())
     }
 
-    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
+    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>> {
         let rows = self.drafts.iter();
         Ok(rows.map(|((pk, _), row)| (*pk, row.clone())).collect())
     }
 
-    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
+    fn session_pks(&self) -> Result<Vec<SessionPk>> {
         Ok(self.sessions.keys().copied().collect())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{Failure, Session};
+use filrouge_types::{Failure, Result, Session};
 
 use super::lists::refuse;
 use super::{Findings, SessionPage, VerifiedSession, VerifiedSnapshot};
@@ -24,7 +24,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         from: Option<&str>,
         limit: usize,
         findings: &mut Findings,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<SessionPage> {
         let (page, next) = self.listed_page(scope, filter, from, limit, findings)?;
         let numbers: Vec<SessionPk> = page.iter().map(|session| session.pk).collect();
         let mut rows = self.view.agents(&numbers)?;
@@ -52,7 +52,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`.
-    pub(crate) fn agents(&self, session: &VerifiedSession) -> Result<BTreeSet<Box<str>>, Failure> {
+    pub(crate) fn agents(&self, session: &VerifiedSession) -> Result<BTreeSet<Box<str>>> {
         let mut rows = self.view.agents(&[session.pk])?;
         let rows = rows.remove(&session.pk).unwrap_or_default();
         self.verified_agents(session, rows, &mut refuse)
@@ -64,8 +64,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         rows: Vec<Option<AgentRow>>,
-        on_damage: &mut dyn FnMut(Failure) -> Result<(), Failure>,
-    ) -> Result<BTreeSet<Box<str>>, Failure> {
+        on_damage: &mut dyn FnMut(Failure) -> Result<()>,
+    ) -> Result<BTreeSet<Box<str>>> {
         let mut agents = BTreeSet::new();
         for row in rows {
             match self.verified_agent(session, row) {
@@ -81,11 +81,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(agents)
     }
 
-    fn verified_agent(
-        &self,
-        session: &VerifiedSession,
-        row: Option<AgentRow>,
-    ) -> Result<Box<str>, Failure> {
+    fn verified_agent(&self, session: &VerifiedSession, row: Option<AgentRow>) -> Result<Box<str>> {
         let Some(row) = row else {
             return Err(session.integrity_failure(None, "the row of an agent is malformed"));
         };

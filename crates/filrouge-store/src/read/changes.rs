@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId, Timestamp};
 use serde::Serialize;
 
 use super::{Findings, VerifiedSnapshot};
@@ -136,13 +136,13 @@ fn lane_readers<V: View + ?Sized>(
     view: &V,
     after: &ChangeCursor,
     end: Option<&ChangeCursor>,
-) -> Result<Vec<LaneReader>, Failure> {
+) -> Result<Vec<LaneReader>> {
     let refuse = || invalid_cursor(after.to_string());
     let starts = view.lanes().iter().map(|lane| {
         let previous_no = previous_no(after.lane(lane)).ok_or_else(refuse)?;
         Ok((lane, previous_no.saturating_sub(1)))
     });
-    let starts = starts.collect::<Result<Vec<_>, Failure>>()?;
+    let starts = starts.collect::<Result<Vec<_>>>()?;
     let limit = commits_per_read(view);
     let logs = view.logs(&starts, limit)?;
     let readers = starts.into_iter().zip(logs).map(|((lane, _), rows)| {
@@ -167,7 +167,7 @@ fn lane_readers<V: View + ?Sized>(
 
 impl LaneReader {
     /// The next commit of the lane, up to the end.
-    fn peek<V: View + ?Sized>(&mut self, view: &V) -> Result<Option<&LogRow>, Failure> {
+    fn peek<V: View + ?Sized>(&mut self, view: &V) -> Result<Option<&LogRow>> {
         if self.rows.is_empty() && !self.is_exhausted {
             let (after, limit) = (commit_no(self.previous.as_ref()), commits_per_read(view));
             self.rows = view.log(self.lane, after, limit)?.into();
@@ -183,7 +183,7 @@ impl LaneReader {
 fn earliest<'r, V: View + ?Sized>(
     view: &V,
     readers: &'r mut [LaneReader],
-) -> Result<Option<&'r mut LaneReader>, Failure> {
+) -> Result<Option<&'r mut LaneReader>> {
     let mut earliest: Option<(Timestamp, &mut LaneReader)> = None;
     for reader in readers {
         if let Some(at) = reader.peek(view)?.map(|row| row.at)
@@ -207,7 +207,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         after: ChangeCursor,
         end: Option<&ChangeCursor>,
         limit: usize,
-    ) -> Result<ChangePage, Failure> {
+    ) -> Result<ChangePage> {
         self.check_listing(scope)?;
         self.change_page(scope, after, end, limit, None)
     }
@@ -224,7 +224,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         end: Option<&ChangeCursor>,
         limit: usize,
         findings: &mut Findings,
-    ) -> Result<ChangePage, Failure> {
+    ) -> Result<ChangePage> {
         self.suspects.check_store()?;
         self.change_page(scope, after, end, limit, Some(findings))
     }
@@ -236,7 +236,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         end: Option<&ChangeCursor>,
         limit: usize,
         findings: Option<&mut Findings>,
-    ) -> Result<ChangePage, Failure> {
+    ) -> Result<ChangePage> {
         after.check_lanes(self.view.lanes())?;
         let mut readers = lane_readers(self.view, &after, end)?;
         let mut page = ChangePage {
@@ -284,7 +284,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         page: &mut ChangePage,
         limit: usize,
         sessions: &mut SessionCache<'_>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let ExaminedCommit { row, entries, end } = *commit;
         let end = end.and_then(|end| end.preceding).unwrap_or(entries.len());
         let before = page.next.lane(row.lane);
@@ -317,11 +317,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error` when the commit was changed; `key_missing`.
-    pub fn entries(
-        &self,
-        row: &LogRow,
-        previous: Option<&LogRow>,
-    ) -> Result<Vec<LogEntry>, Failure> {
+    pub fn entries(&self, row: &LogRow, previous: Option<&LogRow>) -> Result<Vec<LogEntry>> {
         let refuse =
             |code, detail: &str| Failure::new(code, format!("commit {} {detail}", row.commit_no));
         match row.follows(previous, self.keyring) {
@@ -348,7 +344,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         (index, entry): (usize, &LogEntry),
         position: &ChangeCursor,
         sessions: &mut SessionCache<'_>,
-    ) -> Result<Option<SessionChange>, Failure> {
+    ) -> Result<Option<SessionChange>> {
         let kind = match entry.change {
             Change::Items | Change::Linked(_) => ChangeKind::Items,
             Change::Created(..) => ChangeKind::Created,
@@ -390,7 +386,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         scope: &Scope,
         pk: SessionPk,
-    ) -> Result<Option<SessionId>, Failure> {
+    ) -> Result<Option<SessionId>> {
         // The listing check would have failed for a suspect session that the caller may list.
         if self.suspects.contains_session(pk) {
             return Ok(None);
@@ -427,11 +423,7 @@ fn commit_no(row: Option<&LogRow>) -> u64 {
 }
 
 /// Checks that some, but not all, changes of a commit precede a cursor within it; returns their number.
-fn check_within_commit(
-    after: &ChangeCursor,
-    preceding: usize,
-    total: usize,
-) -> Result<usize, Failure> {
+fn check_within_commit(after: &ChangeCursor, preceding: usize, total: usize) -> Result<usize> {
     if preceding == 0 || preceding >= total {
         return Err(invalid_cursor(after.to_string()));
     }

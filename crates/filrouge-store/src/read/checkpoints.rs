@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use filrouge_types::{
-    Checkpoint, Failure, Lease, SessionEvent, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
+    Checkpoint, Failure, Lease, Result, SessionEvent, SessionId, TenantId, Timestamp, TurnId,
+    TurnStatus,
 };
 
 use super::{VerifiedSession, VerifiedSnapshot};
@@ -30,7 +31,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
-    pub fn lease(&self, scope: &Scope, id: &SessionId, now: Timestamp) -> Result<Lease, Failure> {
+    pub fn lease(&self, scope: &Scope, id: &SessionId, now: Timestamp) -> Result<Lease> {
         Ok(self.get(scope, id)?.head.lease.to_lease(now))
     }
 
@@ -45,7 +46,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         id: &SessionId,
         turn: &TurnId,
         now: Timestamp,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let session = self.get(scope, id)?;
         let lease = &session.head.lease;
         let is_holder = scope.fence.is_some_and(|token| token.fence == lease.fence);
@@ -66,11 +67,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error` when it differs from what was written; `key_missing`.
-    pub fn checkpoint_at(
-        &self,
-        session: &VerifiedSession,
-        seq: u64,
-    ) -> Result<Option<Checkpoint>, Failure> {
+    pub fn checkpoint_at(&self, session: &VerifiedSession, seq: u64) -> Result<Option<Checkpoint>> {
         let Some(row) = self.view.checkpoint(session.pk, seq)? else {
             return Ok(None);
         };
@@ -89,7 +86,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         seq: u64,
-    ) -> Result<Option<Checkpoint>, Failure> {
+    ) -> Result<Option<Checkpoint>> {
         match self.checkpoint_at(session, seq) {
             Err(failure) if is_row_failure(&failure) => Ok(None),
             result => result,
@@ -100,10 +97,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn newest_checkpoint(
-        &self,
-        session: &VerifiedSession,
-    ) -> Result<NewestCheckpoint, Failure> {
+    pub fn newest_checkpoint(&self, session: &VerifiedSession) -> Result<NewestCheckpoint> {
         let head_checkpoints = session.head.checkpoints;
         let mut newest = NewestCheckpoint::default();
         if head_checkpoints.count == 0 {
@@ -134,7 +128,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         scope: &Scope,
         id: &SessionId,
-    ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
+    ) -> Result<Vec<Result<Checkpoint, u64>>> {
         let session = self.get(scope, id)?;
         let seqs = self.view.checkpoint_seqs(session.pk)?;
         let mut checkpoints = Vec::with_capacity(seqs.len());
@@ -157,8 +151,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         tenant: &TenantId,
         (from, to): (Timestamp, Timestamp),
-        visit: &mut dyn FnMut(&SessionId, &SessionEvent) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        visit: &mut dyn FnMut(&SessionId, &SessionEvent) -> Result<()>,
+    ) -> Result<()> {
         let mut after: Option<EventPosition> = None;
         // Live calls overlap, so the events of several sessions alternate. Therefore several sessions are cached.
         let mut sessions: HashMap<SessionPk, Option<VerifiedSession>> = HashMap::new();

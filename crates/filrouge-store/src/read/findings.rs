@@ -4,7 +4,7 @@
 //! every damaged session of the tenant. An end user's lists name those of this end user, and no others (P6): the commit
 //! log has the hash of each session's owner.
 
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId};
 
 use super::{VerifiedSession, VerifiedSnapshot};
 use crate::command::{Scope, Viewer};
@@ -23,7 +23,7 @@ impl Findings {
     ///
     /// # Errors
     /// The failure, if it names no session, has another code, or is one too many.
-    pub fn add(&mut self, failure: Failure) -> Result<(), Failure> {
+    pub fn add(&mut self, failure: Failure) -> Result<()> {
         if session_of(&failure).is_none() {
             return Err(failure);
         }
@@ -67,7 +67,7 @@ fn session_of(failure: &Failure) -> Option<SessionId> {
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Fails for a list of `scope` in which a session may be missing.
-    pub(super) fn check_listing(&self, scope: &Scope) -> Result<(), Failure> {
+    pub(super) fn check_listing(&self, scope: &Scope) -> Result<()> {
         self.suspects.check_store()?;
         self.known_damage(scope).next().map_or(Ok(()), Err)
     }
@@ -76,11 +76,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error` if the entire store is suspect, or if there are too many.
-    pub(super) fn add_known_damage(
-        &self,
-        scope: &Scope,
-        findings: &mut Findings,
-    ) -> Result<(), Failure> {
+    pub(super) fn add_known_damage(&self, scope: &Scope, findings: &mut Findings) -> Result<()> {
         self.suspects.check_store()?;
         self.known_damage(scope)
             .try_for_each(|failure| findings.add(failure))
@@ -114,7 +110,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         pk: SessionPk,
         findings: &mut Findings,
-    ) -> Result<Option<SessionId>, Failure> {
+    ) -> Result<Option<SessionId>> {
         let damage = match self.suspects.logged(pk) {
             Some(suspect) => self.listed_damage(scope, suspect),
             None => match self.visible_session(scope, pk) {
@@ -134,7 +130,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         pk: SessionPk,
         failure: Failure,
-    ) -> Result<Option<Failure>, Failure> {
+    ) -> Result<Option<Failure>> {
         if scope.viewer == Viewer::Operator {
             return Ok(Some(failure));
         }

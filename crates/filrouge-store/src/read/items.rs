@@ -1,6 +1,6 @@
 //! Pages of items.
 
-use filrouge_types::{Failure, Item, SessionId};
+use filrouge_types::{Item, Result, SessionId};
 
 use super::{Redactions, VerifiedSession, VerifiedSnapshot, genesis_for, in_session};
 use crate::chain::Link;
@@ -51,7 +51,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &SessionId,
         after: u64,
         limit: usize,
-    ) -> Result<ItemPage, Failure> {
+    ) -> Result<ItemPage> {
         let loaded = self.get(scope, session)?;
         in_session(session, self.items_of(&loaded, after, limit))
     }
@@ -65,7 +65,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         after: u64,
         limit: usize,
-    ) -> Result<ItemPage, Failure> {
+    ) -> Result<ItemPage> {
         let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
         let mut bytes = 0;
         let mut redactions = Redactions::default();
@@ -116,7 +116,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error`.
-    pub fn newest_summaries(&self, session: &VerifiedSession) -> Result<Vec<Item>, Failure> {
+    pub fn newest_summaries(&self, session: &VerifiedSession) -> Result<Vec<Item>> {
         let first = self.view.first_seq(session.pk)?;
         let mut summaries = Vec::new();
         for seq in session
@@ -144,12 +144,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
 
     /// Checks that the head names the last item that was read (`last`, with its link) as the newest one, and that no
     /// item is stored after it.
-    fn check_end(
-        &self,
-        session: &VerifiedSession,
-        last: u64,
-        link: Option<Link>,
-    ) -> Result<(), Failure> {
+    fn check_end(&self, session: &VerifiedSession, last: u64, link: Option<Link>) -> Result<()> {
         if last == session.head.last_seq && link.is_some_and(|l| l != session.head.link) {
             return Err(session.integrity_failure(Some(last), RecordFaultKind::Gap));
         }

@@ -2,7 +2,9 @@
 //! write (DESIGN §12); lists by last activity are the exception ([`SessionSort::Updated`]). A page ends early when it
 //! reaches [`RECORDS_BYTES`].
 
-use filrouge_types::{ErrorCode, Failure, Session, SessionId, Timestamp, Turn, TurnId, TurnStatus};
+use filrouge_types::{
+    ErrorCode, Failure, Result, Session, SessionId, Timestamp, Turn, TurnId, TurnStatus,
+};
 
 use super::{ALL_PLACES, Findings, VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::{Scope, SessionFilter, SessionSort, Viewer};
@@ -93,10 +95,7 @@ fn session_cursor(session: &VerifiedSession, sort: SessionSort) -> String {
 
 /// Parses a cursor of sessions: the number of the last session of the previous page, and its last activity if the list
 /// has that order.
-fn parse_session_cursor(
-    text: &str,
-    sort: SessionSort,
-) -> Result<(Option<Timestamp>, SessionPk), Failure> {
+fn parse_session_cursor(text: &str, sort: SessionSort) -> Result<(Option<Timestamp>, SessionPk)> {
     let parsed = match (sort, text.split_once('.')) {
         (SessionSort::Created, None) => text.parse().ok().map(|pk| (None, pk)),
         (SessionSort::Updated, Some((at, pk))) => at.parse().ok().and_then(|at| {
@@ -116,12 +115,12 @@ fn shown((page, next): VerifiedPage) -> SessionPage {
 }
 
 /// Refuses a list because of damage.
-pub(super) fn refuse(failure: Failure) -> Result<(), Failure> {
+pub(super) fn refuse(failure: Failure) -> Result<()> {
     Err(failure)
 }
 
 /// Parses a cursor.
-fn parse_cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
+fn parse_cursor(text: Option<&str>) -> Result<Option<u64>> {
     text.map(|t| t.parse().map_err(|_| invalid_cursor(t)))
         .transpose()
 }
@@ -131,7 +130,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, `key_missing`.
-    pub fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session, Failure> {
+    pub fn session(&self, scope: &Scope, id: &SessionId) -> Result<Session> {
         let loaded = self.get(scope, id)?;
         Ok(loaded.row.with_head(&loaded.head))
     }
@@ -146,7 +145,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         filter: &SessionFilter,
         from: Option<&str>,
         limit: usize,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<SessionPage> {
         self.check_listing(scope)?;
         let before = self.position_of(scope, filter, from)?;
         let page = self.session_page(scope, filter, (before, limit), &mut refuse)?;
@@ -164,7 +163,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         from: Option<&str>,
         limit: usize,
         findings: &mut Findings,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<SessionPage> {
         let page = self.listed_page(scope, filter, from, limit, findings)?;
         Ok(shown(page))
     }
@@ -177,7 +176,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         from: Option<&str>,
         limit: usize,
         findings: &mut Findings,
-    ) -> Result<VerifiedPage, Failure> {
+    ) -> Result<VerifiedPage> {
         self.add_known_damage(scope, findings)?;
         let before = self.position_of(scope, filter, from)?;
         let on_damage = &mut |failure| findings.add(failure);
@@ -190,7 +189,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         filter: &SessionFilter,
         from: Option<&str>,
-    ) -> Result<Option<SessionOrder>, Failure> {
+    ) -> Result<Option<SessionOrder>> {
         let Some(from) = from else {
             return Ok(None);
         };
@@ -203,12 +202,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `invalid` when the tenant has no such session; `integrity_error`.
-    pub fn session_order(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
+    pub fn session_order(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder> {
         self.check_listing(scope)?;
         self.order_of(scope, pk)
     }
 
-    fn order_of(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
+    fn order_of(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder> {
         // The session may belong to another identity, so only the operator gets its name (P6).
         let hide = |failure: Failure| match failure.code {
             ErrorCode::IntegrityError | ErrorCode::KeyMissing
@@ -236,7 +235,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         filter: &SessionFilter,
         before: Option<SessionOrder>,
         limit: usize,
-    ) -> Result<SessionPage, Failure> {
+    ) -> Result<SessionPage> {
         self.check_listing(scope)?;
         let page = self.session_page(scope, filter, (before, limit), &mut refuse)?;
         Ok(shown(page))
@@ -249,8 +248,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         filter: &SessionFilter,
         (mut before, limit): (Option<SessionOrder>, usize),
-        on_damage: &mut dyn FnMut(Failure) -> Result<(), Failure>,
-    ) -> Result<VerifiedPage, Failure> {
+        on_damage: &mut dyn FnMut(Failure) -> Result<()>,
+    ) -> Result<VerifiedPage> {
         let (mut page, mut next, mut bytes) = (Vec::new(), None, 0);
         loop {
             let wanted = (limit - page.len()).saturating_add(1);
@@ -285,7 +284,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_expired` where turns are trimmed, `turn_mismatch`,
     /// `integrity_error`.
-    pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
+    pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn> {
         let Some(loaded) = self.find(scope, session)? else {
             return Err(self.absent_session_failure(scope, session, id)?);
         };
@@ -303,17 +302,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `session_not_found`, `invalid` for a malformed cursor, `integrity_error`.
-    pub fn turns(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        query: &TurnQuery,
-    ) -> Result<TurnPage, Failure> {
+    pub fn turns(&self, scope: &Scope, session: &SessionId, query: &TurnQuery) -> Result<TurnPage> {
         let loaded = self.get(scope, session)?;
         in_session(session, self.turn_page(&loaded, query))
     }
 
-    fn turn_page(&self, session: &VerifiedSession, query: &TurnQuery) -> Result<TurnPage, Failure> {
+    fn turn_page(&self, session: &VerifiedSession, query: &TurnQuery) -> Result<TurnPage> {
         let (rows, next) = match query.order {
             TurnOrder::Oldest => self.oldest_turns(session, query)?,
             TurnOrder::Newest => self.newest_turns(session, query)?,
@@ -336,8 +330,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     pub fn for_each_turn(
         &self,
         session: &VerifiedSession,
-        mut visit: impl FnMut(Turn) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut visit: impl FnMut(Turn) -> Result<()>,
+    ) -> Result<()> {
         let mut query = TurnQuery {
             include_redacted: true,
             order: TurnOrder::Oldest,
@@ -361,7 +355,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         query: &TurnQuery,
-    ) -> Result<(Vec<ListedTurn>, Option<String>), Failure> {
+    ) -> Result<(Vec<ListedTurn>, Option<String>)> {
         let oldest = self.view.first_ordinal(session.pk)?;
         let from = parse_cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
         let mut from = if from >> 8 < oldest {
@@ -424,7 +418,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         query: &TurnQuery,
-    ) -> Result<(Vec<ListedTurn>, Option<String>), Failure> {
+    ) -> Result<(Vec<ListedTurn>, Option<String>)> {
         let mut to = parse_cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
         let mut ordinal = (to >> 8).min(session.head.turn_count) + 1;
         let fetch_limit = query.limit.saturating_add(1);
@@ -474,7 +468,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error`.
-    pub fn check_all_turn_rows(&self, session: &VerifiedSession) -> Result<(), Failure> {
+    pub fn check_all_turn_rows(&self, session: &VerifiedSession) -> Result<()> {
         if self.view.turn_row_count(session.pk)? == session.head.turn_rows {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 mod item_cache;
 
-use filrouge_types::{Failure, Item, Timestamp, Turn, TurnId};
+use filrouge_types::{Item, Result, Timestamp, Turn, TurnId};
 
 use super::lists::ListedTurn;
 use super::span::memory_limit_failure;
@@ -16,7 +16,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error` when the items contradict the row.
-    pub fn project(&self, session: &VerifiedSession, row: &TurnRow) -> Result<Turn, Failure> {
+    pub fn project(&self, session: &VerifiedSession, row: &TurnRow) -> Result<Turn> {
         let newer = self.next_version(session, row)?;
         ItemCache::new(self, session).project(row, newer.map(|n| n.turn_id))
     }
@@ -31,7 +31,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: &TurnRow,
         remaining_bytes: &mut usize,
-    ) -> Result<(Turn, Vec<Item>), Failure> {
+    ) -> Result<(Turn, Vec<Item>)> {
         let newer = self.next_version(session, row)?;
         let mut cache = ItemCache::new(self, session);
         cache.read_range(row.first_seq, row.last_seq, RECORDS_OF_TURN)?;
@@ -68,7 +68,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         page: &[ListedTurn],
-    ) -> Result<Vec<Turn>, Failure> {
+    ) -> Result<Vec<Turn>> {
         let (mut turns, mut bytes) = (Vec::new(), 0);
         let mut cache = ItemCache::new(self, session);
         for chunk in page.chunks(TURNS_AT_ONCE) {
@@ -96,7 +96,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: &TurnRow,
         new_batch: NewBatch<'_>,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn> {
         let started = self.view.started_turn(session.pk, row.first_seq);
         let first_batch = started.as_deref().map(|turn| NewBatch {
             batch: &turn.start.batch,
@@ -121,7 +121,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         row: &TurnRow,
-    ) -> Result<Option<TurnRow>, Failure> {
+    ) -> Result<Option<TurnRow>> {
         let (from, to) = (row.place() + 1, (row.ordinal << 8) | 0xff);
         let newer = self.view.turns(session.pk, from, to, false, 1)?.pop();
         if let Some(newer) = &newer {
@@ -134,25 +134,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error`.
-    pub fn start_of(
-        &self,
-        session: &VerifiedSession,
-        row: &TurnRow,
-    ) -> Result<StartEvent, Failure> {
+    pub fn start_of(&self, session: &VerifiedSession, row: &TurnRow) -> Result<StartEvent> {
         ItemCache::new(self, session).start(row)
     }
 
     /// The close event of a turn, from its last item.
-    pub(crate) fn close_of(
-        &self,
-        session: &VerifiedSession,
-        row: &TurnRow,
-    ) -> Result<CloseEvent, Failure> {
+    pub(crate) fn close_of(&self, session: &VerifiedSession, row: &TurnRow) -> Result<CloseEvent> {
         ItemCache::new(self, session).close(row)
     }
 
     /// One item of a session.
-    pub(crate) fn item_at(&self, session: &VerifiedSession, seq: u64) -> Result<Item, Failure> {
+    pub(crate) fn item_at(&self, session: &VerifiedSession, seq: u64) -> Result<Item> {
         ItemCache::new(self, session).item(seq).cloned()
     }
 }

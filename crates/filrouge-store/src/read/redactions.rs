@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use filrouge_types::{Failure, Item};
+use filrouge_types::{Item, Result};
 
 use super::{VerifiedSession, VerifiedSnapshot};
 use crate::record::{Decoded, Event, RecordFaultKind, Seqs};
@@ -34,7 +34,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         decoded: &Decoded,
         cache: &mut Redactions,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.check_contentless(session, &decoded.redacted, cache)?;
         let mut items = decoded.items.iter();
         items.try_for_each(|(item, _)| self.check_content(session, item, cache))
@@ -47,7 +47,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         contentless: &[(u64, u64)],
         cache: &mut Redactions,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         for &(seq, redaction_seq) in contentless {
             let named = match cache.by_seq.entry(redaction_seq) {
                 Entry::Occupied(entry) => entry.into_mut(),
@@ -70,7 +70,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         item: &Item,
         cache: &mut Redactions,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if item.redacted || item.seq >= session.head.checkpoints.redacted {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// The seqs that any redaction of the session names. A redaction that was trimmed names trimmed items only.
-    pub(crate) fn all_redacted(&self, session: &VerifiedSession) -> Result<Seqs, Failure> {
+    pub(crate) fn all_redacted(&self, session: &VerifiedSession) -> Result<Seqs> {
         let newest = session.head.checkpoints.redacted;
         if newest < self.view.first_seq(session.pk)?.max(1) {
             return Ok(Seqs::default());
@@ -97,11 +97,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// The events of the item at `seq`, unless its content is erased; `None` when no such item is stored.
-    fn redaction_events(
-        &self,
-        session: &VerifiedSession,
-        seq: u64,
-    ) -> Result<Option<Vec<Event>>, Failure> {
+    fn redaction_events(&self, session: &VerifiedSession, seq: u64) -> Result<Option<Vec<Event>>> {
         if seq > session.head.last_seq {
             return Ok(None);
         }

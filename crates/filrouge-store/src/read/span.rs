@@ -1,7 +1,7 @@
 //! Reads a span of a session's turns and items, to restore a conversation: first the turn rows, then their items. Also
 //! reads items with the inputs of their links.
 
-use filrouge_types::{ErrorCode, Failure, Item, RequestId};
+use filrouge_types::{ErrorCode, Failure, Item, RequestId, Result};
 
 use super::{ALL_PLACES, Redactions, VerifiedSession, VerifiedSnapshot};
 use crate::chain::{GENESIS, Link};
@@ -19,7 +19,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<TurnRow>, Failure> {
+    ) -> Result<Vec<TurnRow>> {
         let to = match before {
             Some(0) => return Ok(Vec::new()),
             Some(place) => place - 1,
@@ -68,7 +68,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         first: u64,
         last: u64,
         remaining_bytes: &mut usize,
-    ) -> Result<Vec<Item>, Failure> {
+    ) -> Result<Vec<Item>> {
         let mut items: Vec<Item> = Vec::new();
         // The oldest items may have been trimmed.
         let first = first.max(self.view.first_seq(session.pk)?);
@@ -100,8 +100,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     pub fn for_each_chained_item(
         &self,
         session: &VerifiedSession,
-        mut visit: impl FnMut(ChainedItem) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut visit: impl FnMut(ChainedItem) -> Result<()>,
+    ) -> Result<()> {
         let mut next_seq = self.view.first_seq(session.pk)?;
         // If the first items were trimmed, only the record of the first stored item contains the link before it; the
         // record's MAC covers this link.
@@ -140,11 +140,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// The link of the item at `seq`; `None` when no item is stored at this seq.
-    pub(crate) fn link_at(
-        &self,
-        session: &VerifiedSession,
-        seq: u64,
-    ) -> Result<Option<Link>, Failure> {
+    pub(crate) fn link_at(&self, session: &VerifiedSession, seq: u64) -> Result<Option<Link>> {
         let items = self.record_around(session, seq)?;
         let chained = items.into_iter().find(|i| i.item.seq == seq);
         Ok(chained.map(|chained| chained.link))
@@ -162,7 +158,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         (row, seq): (&TurnRow, u64),
         stored: &[u8; 16],
         current: &[u8; 16],
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let items = self.record_around(session, seq)?;
         // The items of one record usually belong to one request.
         if items.iter().any(|chained| chained.item.redacted) || self.is_foreign(session, row)? {
@@ -176,7 +172,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Whether a turn was recorded elsewhere, so that its fingerprints were computed with another key.
-    fn is_foreign(&self, session: &VerifiedSession, row: &TurnRow) -> Result<bool, Failure> {
+    fn is_foreign(&self, session: &VerifiedSession, row: &TurnRow) -> Result<bool> {
         if !session.head.adopted {
             return Ok(false);
         }
@@ -187,11 +183,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
 
     /// The items of the newest record that begins at or before `seq`; none when there is no such record. If the session
     /// has an item at `seq`, this record contains it.
-    fn record_around(
-        &self,
-        session: &VerifiedSession,
-        seq: u64,
-    ) -> Result<Vec<ChainedItem>, Failure> {
+    fn record_around(&self, session: &VerifiedSession, seq: u64) -> Result<Vec<ChainedItem>> {
         let rows = self.view.records(session.pk, seq, 1)?;
         let Some(row) = rows.first().filter(|r| r.first_seq <= seq) else {
             return Ok(Vec::new());
@@ -209,7 +201,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
         request: &RequestId,
-    ) -> Result<Option<TurnRow>, Failure> {
+    ) -> Result<Option<TurnRow>> {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         let derived = self.keyring.turn_id(tenant, name, request);
         let row = self.stored_turn(session, &derived)?;

@@ -1,6 +1,6 @@
 //! Appends items to an open turn (DESIGN §4.2), and late items to a closed one.
 
-use filrouge_types::{ErrorCode, Failure, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Result, TurnStatus};
 
 use super::refusal::seq_conflict;
 use super::writing::{
@@ -14,10 +14,7 @@ use crate::read::VerifiedSession;
 use crate::record::{Batch, is_repeated};
 use crate::rows::{TurnRow, Tx};
 
-pub(super) fn apply<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    append: &Append,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, append: &Append) -> Result<Outcome> {
     let (mut session, mut row) = w.turn(&append.session_id, &append.turn_id)?;
     check_not_empty(&append.batch)?;
     check_unique_ids(&append.batch)?;
@@ -91,7 +88,7 @@ fn replay<T: Tx>(
     session: &VerifiedSession,
     turn: &TurnRow,
     append: &Append,
-) -> Result<Option<Outcome>, Failure> {
+) -> Result<Option<Outcome>> {
     let mut stored_ids = Vec::new();
     let mut new_ids = 0_u64;
     for (item, offset) in append.batch.items().zip(0_u64..) {

@@ -1,7 +1,7 @@
 //! Checkpoints: the application's state as of a seq, written once per seq. A session keeps only its newest checkpoints
 //! (DESIGN §6).
 
-use filrouge_types::{Checkpoint, ErrorCode, Failure};
+use filrouge_types::{Checkpoint, ErrorCode, Failure, Result};
 
 use super::lease;
 use super::writing::{ActiveWrite, put_changed_head};
@@ -9,10 +9,7 @@ use crate::command::{Outcome, PutCheckpoint};
 use crate::read::VerifiedSession;
 use crate::rows::{Change, CheckpointRow, HeadCheckpoints, SessionRow, Tx};
 
-pub(super) fn put<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    put: &PutCheckpoint,
-) -> Result<Outcome, Failure> {
+pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutCheckpoint) -> Result<Outcome> {
     let mut session = w.snapshot().get(w.scope, &put.session_id)?;
     let last_seq = session.head.last_seq;
     let seq = put.seq.unwrap_or(last_seq);
@@ -90,7 +87,7 @@ fn readable_checkpoint<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     seq: u64,
-) -> Result<Option<Checkpoint>, Failure> {
+) -> Result<Option<Checkpoint>> {
     match w.snapshot().checkpoint_at(session, seq) {
         Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(None),
         result => result,
@@ -106,10 +103,7 @@ fn checkpoint_conflict(seq: u64) -> Failure {
 
 /// The seqs of the stored checkpoints. They must be those that the head names; otherwise the next head would
 /// authenticate rows that were removed or restored outside filrouge.
-fn stored_seqs<T: Tx>(
-    w: &ActiveWrite<'_, T>,
-    session: &VerifiedSession,
-) -> Result<Vec<u64>, Failure> {
+fn stored_seqs<T: Tx>(w: &ActiveWrite<'_, T>, session: &VerifiedSession) -> Result<Vec<u64>> {
     let seqs = w.tx.checkpoint_seqs(session.pk)?;
     if session.head.checkpoints.matches(&seqs) {
         return Ok(seqs);
@@ -118,7 +112,7 @@ fn stored_seqs<T: Tx>(
 }
 
 /// Refuses a checkpoint that would be deleted at once because the session already keeps `keep` newer ones.
-fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
+fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<()> {
     let newer = seqs.iter().filter(|stored| **stored > seq).count() as u64;
     if newer < keep.max(1) {
         return Ok(());
@@ -135,7 +129,7 @@ pub(super) fn delete_covering<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
     seq: u64,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut seqs = w.tx.checkpoint_seqs(session.pk)?;
     let head_checkpoints = session.head.checkpoints;
     let matches_head = head_checkpoints.matches(&seqs);
@@ -163,7 +157,7 @@ pub(super) fn adopt<T: Tx>(
     session: &mut VerifiedSession,
     checkpoints: &[Checkpoint],
     redacted: u64,
-) -> Result<(), Failure> {
+) -> Result<()> {
     for checkpoint in checkpoints {
         let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
         w.tx.put_checkpoint(session.pk, &row)?;

@@ -1,6 +1,6 @@
 //! Interrupts abandoned turns (DESIGN §4.5).
 
-use filrouge_types::{Channel, Failure, ItemBody, RawJson, Role, TurnStatus};
+use filrouge_types::{Channel, ItemBody, RawJson, Result, Role, TurnStatus};
 
 use super::draft;
 use super::writing::{ActiveWrite, append_to_turn};
@@ -9,10 +9,7 @@ use crate::command::{AFTER_ANY_HEARTBEAT, Interrupt, Outcome};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::Tx;
 
-pub(super) fn apply<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    interrupt: &Interrupt,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, interrupt: &Interrupt) -> Result<Outcome> {
     let (mut session, mut row) = w.turn(&interrupt.session_id, &interrupt.turn_id)?;
     if row.status != TurnStatus::Open || !draft::is_abandoned(w, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));

@@ -1,7 +1,7 @@
 //! Leases: one holder at a time, with an ever-growing fence (DESIGN §6). The session's head stores the newest lease, so
 //! that every write checks it, and a write can release it in its own commit.
 
-use filrouge_types::{ErrorCode, EventKey, Failure, SessionStatus, Timestamp};
+use filrouge_types::{ErrorCode, EventKey, Failure, Result, SessionStatus, Timestamp};
 
 use super::event;
 use super::lease_check::{LeaseCheck, expiry};
@@ -19,10 +19,7 @@ const HOLDER_MAX: usize = 256;
 /// The upper bound of a session's first fence. A double represents it exactly.
 const FIRST_FENCE_MAX: u64 = (1 << 53) - 1;
 
-pub(super) fn apply<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    command: &LeaseCommand,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, command: &LeaseCommand) -> Result<Outcome> {
     match &command.request {
         LeaseRequest::Acquire(acquire) => acquire_lease(w, command, acquire),
         LeaseRequest::Renew { fence, ttl } => {
@@ -56,7 +53,7 @@ fn acquire_lease<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     command: &LeaseCommand,
     acquire: &Acquire,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     // The holder's name is limited because the head contains it, and every write rewrites the head.
     if command.holder.is_empty() || command.holder.len() > HOLDER_MAX {
         let detail = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
@@ -91,7 +88,7 @@ fn find_or_create<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     command: &LeaseCommand,
     acquire: &Acquire,
-) -> Result<(VerifiedSession, bool), Failure> {
+) -> Result<(VerifiedSession, bool)> {
     // Only a request that may create the session reveals that its id is in use.
     let existing = match acquire.create {
         Some(_) => w.snapshot().find_any(w.scope, &command.session_id)?,
@@ -110,7 +107,7 @@ fn put_acquired<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: VerifiedSession,
     is_created: bool,
-) -> Result<VerifiedSession, Failure> {
+) -> Result<VerifiedSession> {
     let change = match is_created {
         true => Change::created(&session.row, w.ctx.keyring),
         false => Change::Lease,
@@ -137,7 +134,7 @@ fn apply_queued_lease<T: Tx>(
     command: &LeaseCommand,
     acquire: &Acquire,
     fence: u64,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     let (mut session, is_created) = find_or_create(w, command, acquire)?;
     let (lease, ttl) = (&session.head.lease, acquire.ttl);
     let is_renewal = lease.fence == fence && lease.holder == command.holder;
@@ -175,10 +172,7 @@ fn expiry_after_queued_renewal(
 }
 
 /// Refuses a lease of, or a new turn in, a session that is closed or in one of the states in `terminal`.
-pub(super) fn check_can_continue(
-    session: &VerifiedSession,
-    terminal: &[Box<str>],
-) -> Result<(), Failure> {
+pub(super) fn check_can_continue(session: &VerifiedSession, terminal: &[Box<str>]) -> Result<()> {
     let state = session.row.state.as_deref();
     if let Some(state) = state.filter(|state| terminal.iter().any(|t| **t == **state)) {
         let detail = format!("session {:?} is in state {state}", session.name());
@@ -199,7 +193,7 @@ fn record_resume<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &VerifiedSession,
     caller_seq: Option<u64>,
-) -> Result<bool, Failure> {
+) -> Result<bool> {
     let head = &session.head;
     let is_empty = head.last_seq == 0 && head.checkpoints.count == 0;
     if is_empty || caller_seq == Some(head.last_seq) {
@@ -237,7 +231,7 @@ fn record_resume<T: Tx>(
 pub(super) fn check_and_release<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
-) -> Result<(), Failure> {
+) -> Result<()> {
     check_lease(session, w.scope, w.ctx.lease_now)?;
     if !release_in_head(w, session) && w.scope.fence.is_some() {
         extend_in_head(w.ctx, session);
@@ -259,7 +253,7 @@ fn extend_in_head(ctx: &RuleContext<'_>, session: &mut VerifiedSession) {
 pub(super) fn extend_if_due<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
-) -> Result<VerifiedSession, Failure> {
+) -> Result<VerifiedSession> {
     let lease = &session.head.lease;
     let is_due = lease.expires_at < expiry(w.ctx.lease_now, lease.ttl / 2);
     if w.scope.fence.is_none() || !lease.is_live(w.ctx.lease_now) || !is_due {
@@ -273,7 +267,7 @@ pub(super) fn extend_if_due<T: Tx>(
 pub(super) fn check_and_release_if_fenced<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
-) -> Result<(), Failure> {
+) -> Result<()> {
     match w.scope.fence {
         Some(_) => check_and_release(w, session),
         None => Ok(()),
@@ -285,11 +279,7 @@ pub(super) fn check_and_release_if_fenced<T: Tx>(
 ///
 /// # Errors
 /// `lease_held`, `stale_fence`, `lease_expired`.
-pub fn check_lease(
-    session: &VerifiedSession,
-    scope: &Scope,
-    now: Timestamp,
-) -> Result<(), Failure> {
+pub fn check_lease(session: &VerifiedSession, scope: &Scope, now: Timestamp) -> Result<()> {
     let Some(token) = scope.fence else {
         return if session.head.lease.is_live(now) {
             Err(lease_check_at(session, now).held_failure(ErrorCode::LeaseHeld))
@@ -316,7 +306,7 @@ fn release_in_head<T: Tx>(w: &ActiveWrite<'_, T>, session: &mut VerifiedSession)
 }
 
 /// Refuses a fence for a session that does not exist.
-pub(super) fn check_no_fence(scope: &Scope) -> Result<(), Failure> {
+pub(super) fn check_no_fence(scope: &Scope) -> Result<()> {
     match scope.fence {
         None => Ok(()),
         Some(token) => Err(ErrorCode::StaleFence
@@ -330,7 +320,7 @@ pub(super) fn check_no_fence(scope: &Scope) -> Result<(), Failure> {
 pub(super) fn release_if_requested<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
-) -> Result<VerifiedSession, Failure> {
+) -> Result<VerifiedSession> {
     match release_in_head(w, &mut session) {
         true => put_changed_head(w, session, (0, 0), Change::Lease),
         false => Ok(session),
@@ -338,10 +328,7 @@ pub(super) fn release_if_requested<T: Tx>(
 }
 
 /// Writes the head with the changed lease.
-fn put_lease<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    session: VerifiedSession,
-) -> Result<Outcome, Failure> {
+fn put_lease<T: Tx>(w: &mut ActiveWrite<'_, T>, session: VerifiedSession) -> Result<Outcome> {
     let session = put_changed_head(w, session, (0, 0), Change::Lease)?;
     Ok(outcome_without_new_fence(&session, w.ctx))
 }

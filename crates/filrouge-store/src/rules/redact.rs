@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Timestamp, TurnId, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Result, Role, Timestamp, TurnId,
+    TurnStatus,
 };
 
 use super::checkpoint;
@@ -23,10 +24,7 @@ use crate::rows::{TurnRow, Tx, View, is_title_of};
 /// The number of records per read.
 const PAGE: usize = 256;
 
-pub(super) fn apply<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    redact: &Redact,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, redact: &Redact) -> Result<Outcome> {
     let snapshot = w.snapshot();
     let mut session = snapshot.get(w.scope, &redact.session_id)?;
     let target = ResolvedTarget::new(&snapshot, w.scope, &session, &redact.target)?;
@@ -76,7 +74,7 @@ pub fn redaction_seqs<V: View + ?Sized>(
     scope: &Scope,
     session: &VerifiedSession,
     target: &RedactionTarget,
-) -> Result<Seqs, Failure> {
+) -> Result<Seqs> {
     ResolvedTarget::new(snapshot, scope, session, target).map(|target| target.seqs)
 }
 
@@ -97,7 +95,7 @@ impl ResolvedTarget {
         scope: &Scope,
         session: &VerifiedSession,
         target: &RedactionTarget,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         match target {
             RedactionTarget::Turn(id) => Self::from_turn(snapshot, scope, session, id),
             RedactionTarget::Items(seqs) => Self::from_items(session, seqs),
@@ -114,7 +112,7 @@ impl ResolvedTarget {
         scope: &Scope,
         session: &VerifiedSession,
         id: &TurnId,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let row = snapshot
             .find_turn(session, scope, id)?
             .ok_or_else(|| snapshot.absent_turn_failure(session, id))?;
@@ -144,7 +142,7 @@ impl ResolvedTarget {
     }
 
     /// Targets single items, which must exist.
-    fn from_items(session: &VerifiedSession, seqs: &Seqs) -> Result<Self, Failure> {
+    fn from_items(session: &VerifiedSession, seqs: &Seqs) -> Result<Self> {
         if seqs.count() == 0 {
             return Err(Failure::new(ErrorCode::Invalid, "no item is named"));
         }
@@ -171,7 +169,7 @@ fn item_ranges<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
     turn: &TurnRow,
-) -> Result<Vec<(u64, u64)>, Failure> {
+) -> Result<Vec<(u64, u64)>> {
     let (mut next_seq, mut count, mut seqs) = (turn.first_seq, 0, Vec::new());
     while next_seq <= turn.newest_seq() {
         let rows = snapshot.view.records(session.pk, next_seq, PAGE)?;
@@ -216,7 +214,7 @@ impl NamedItems {
         session: &VerifiedSession,
         seqs: &Seqs,
         redaction_seq: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let mut redactions = Redactions::default();
         let mut next = 1;
         for (first, last) in seqs.ranges() {
@@ -256,7 +254,7 @@ impl NamedItems {
     }
 
     /// Counts a record's named items. Refuses an item outside of turns, such as a redaction or a link.
-    fn count_record(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
+    fn count_record(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<()> {
         for (item, _) in decoded.items.iter().filter(|(i, _)| seqs.contains(i.seq)) {
             let Some(turn_id) = item.turn_id else {
                 let detail = format!("the item at seq {} is a {}", item.seq, item.body.channel);
@@ -281,7 +279,7 @@ impl NamedItems {
         snapshot: &VerifiedSnapshot<'_, T>,
         scope: &Scope,
         session: &VerifiedSession,
-    ) -> Result<Vec<TurnRow>, Failure> {
+    ) -> Result<Vec<TurnRow>> {
         let mut rows = Vec::new();
         for (id, named_count) in &self.count_by_turn {
             let Some(row) = snapshot.find_turn(session, scope, id)? else {
@@ -313,7 +311,7 @@ fn redaction_item(
     redact: &Redact,
     seqs: &Seqs,
     all_redacted: Seqs,
-) -> Result<Batch, Failure> {
+) -> Result<Batch> {
     let turn = match &redact.target {
         RedactionTarget::Turn(id) => format!(r#""turn_id":"{id}","#),
         RedactionTarget::Items(_) => String::new(),
@@ -342,7 +340,7 @@ fn replay<T: Tx>(
     session: &VerifiedSession,
     target: &ResolvedTarget,
     named: &NamedItems,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     let at = snapshot
         .item_at(session, named.newest_redaction)?
         .created_at;
@@ -363,7 +361,7 @@ fn outcome<T: Tx>(
     target: &ResolvedTarget,
     (redaction_seq, at): (u64, Timestamp),
     written: Option<WrittenRange>,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     let replayed = written.is_none();
     let turn = match &target.turn {
         Some(id) => {

@@ -1,7 +1,8 @@
 //! Creates, changes and ends sessions.
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionStatus, merge_patch,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Result, Role, SessionStatus,
+    merge_patch,
 };
 
 use super::lease;
@@ -15,10 +16,7 @@ use crate::rows::{Change, SessionRow, Tx};
 
 /// Creates a session. If the caller may see a session with this id, returns it unchanged, or with the later time of the
 /// last change that [`NewSession::times`] gives; another owner's id is refused with `session_conflict`.
-pub(super) fn create<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    new: &NewSession,
-) -> Result<Outcome, Failure> {
+pub(super) fn create<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewSession) -> Result<Outcome> {
     if let Some(mut existing) = w.snapshot().find_any(w.scope, &new.session_id)? {
         return if w.scope.can_see(&existing.row) {
             let updated = new.times.map(|[_, updated]| updated.min(w.ctx.now));
@@ -46,7 +44,7 @@ pub(super) fn create<T: Tx>(
 }
 
 /// Changes the fields that the patch contains. If the session already has these values, succeeds without a write.
-pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<Outcome, Failure> {
+pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<Outcome> {
     let mut session = w.snapshot().get(w.scope, &patch.session_id)?;
     let row = apply_patch(&session.row, patch)?;
     // A patch that changes nothing succeeds, whatever its If-Match condition: it may be the retry of a patch that has
@@ -76,7 +74,7 @@ pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<
 }
 
 /// Applies the patch to the row. Refuses metadata that the patch makes too large.
-fn apply_patch(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
+fn apply_patch(row: &SessionRow, patch: &Patch) -> Result<SessionRow> {
     let (mut row, change) = (row.clone(), &patch.patch);
     if let Some(title) = &change.title {
         row.title = title.clone();
@@ -127,10 +125,7 @@ pub(super) fn is_same_json(a: &RawJson, b: &RawJson) -> bool {
 }
 
 /// Closes a session; an item records the reason. A closed session stays unchanged.
-pub(super) fn close<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    close: &CloseSession,
-) -> Result<Outcome, Failure> {
+pub(super) fn close<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &CloseSession) -> Result<Outcome> {
     let mut session = w.snapshot().get(w.scope, &close.session_id)?;
     if session.row.status == SessionStatus::Closed {
         let session = lease::release_if_requested(w, session)?;
@@ -148,7 +143,7 @@ pub(super) fn close<T: Tx>(
 }
 
 /// The item that records that the session was closed, and why.
-fn closing_item(ctx: &RuleContext<'_>, reason: Option<&str>) -> Result<Batch, Failure> {
+fn closing_item(ctx: &RuleContext<'_>, reason: Option<&str>) -> Result<Batch> {
     let reason = reason.map_or("null".to_owned(), |r| {
         JsonText::from_plain(r).as_token().to_owned()
     });
@@ -172,7 +167,7 @@ pub(super) fn set_title<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
     title: Option<Box<str>>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     session.row.title = title;
     session.head.session = session.row.fingerprint();
     w.tx.update_session(session.pk, &session.row)
@@ -186,7 +181,7 @@ pub(super) fn put_row<T: Tx>(
     row: SessionRow,
     seqs: (u64, u64),
     change: Change,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome> {
     w.tx.update_session(session.pk, &row)?;
     session.head.session = row.fingerprint();
     session.head.updated_at = w.ctx.now;

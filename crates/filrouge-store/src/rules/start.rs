@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, RawJson, Role, Turn, TurnStatus};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, ItemBody, RawJson, Result, Role, Turn, TurnStatus,
+};
 
 use super::lease;
 use super::session::set_title;
@@ -16,10 +18,7 @@ use crate::read::{ALL_PLACES, VerifiedSession, session_conflict};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, StartedTurn, TurnRow, Tx, VERSION_MAX};
 
-pub(super) fn apply<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    start: &Arc<Start>,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Arc<Start>) -> Result<Outcome> {
     let id = &start.session.session_id;
     let turn_id = w
         .ctx
@@ -117,7 +116,7 @@ fn ordinal_and_version<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     start: &Start,
-) -> Result<(u64, u64), Failure> {
+) -> Result<(u64, u64)> {
     let Some(replaced) = &start.event.replaces else {
         check_open_turns(start, session)?;
         let ordinal = session.head.turn_count + 1;
@@ -157,10 +156,7 @@ fn ordinal_and_version<T: Tx>(
 }
 
 /// Checks that the newest turn is stored, before a turn is added after it.
-fn check_newest_turn<T: Tx>(
-    w: &ActiveWrite<'_, T>,
-    session: &VerifiedSession,
-) -> Result<(), Failure> {
+fn check_newest_turn<T: Tx>(w: &ActiveWrite<'_, T>, session: &VerifiedSession) -> Result<()> {
     let newest =
         w.tx.turns(session.pk, ALL_PLACES.0, ALL_PLACES.1, true, 1)?;
     if newest.first().map_or(0, |row| row.ordinal) == session.head.turn_count {
@@ -170,7 +166,7 @@ fn check_newest_turn<T: Tx>(
 }
 
 /// Refuses a second open turn, unless the request allows concurrent turns (DESIGN §4.6).
-fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Failure> {
+fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<()> {
     if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
         let detail = "another turn of this session is open";
         return Err(Failure::new(ErrorCode::TurnOpen, detail)
@@ -181,11 +177,7 @@ fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Fail
 
 /// Handles a request whose id has already started the turn `row`. Returns this turn, even if the body differs, and
 /// reopens it if it was interrupted (P2, DESIGN §4). Refuses a replacement with a different body.
-fn replay<T: Tx>(
-    w: &mut ActiveWrite<'_, T>,
-    start: &Start,
-    row: TurnRow,
-) -> Result<Outcome, Failure> {
+fn replay<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start, row: TurnRow) -> Result<Outcome> {
     let mut session = w.snapshot().get(w.scope, &start.session.session_id)?;
     let first_start = w.snapshot().start_of(&session, &row)?;
     let (stored, current) = (&first_start.fingerprint, &start.event.fingerprint);
@@ -222,7 +214,7 @@ fn reopen<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
     mut row: TurnRow,
-) -> Result<(Turn, Option<WrittenRange>), Failure> {
+) -> Result<(Turn, Option<WrittenRange>)> {
     let item = ItemBody::new(
         Role::System,
         Channel::SystemNote,

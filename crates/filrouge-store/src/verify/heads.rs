@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 
 use super::known_heads::{
     CommitRange, Heads, KnownHeads, Names, commit_entries, first_half, in_lane, read_commits,
@@ -29,11 +29,7 @@ struct StoreScan {
 
 impl StoreScan {
     /// Scans the store. `names` is empty, or `None` if the sessions' names are not to be collected.
-    fn run<V: View + ?Sized>(
-        view: &V,
-        keyring: &Keyring,
-        names: Option<Names>,
-    ) -> Result<Self, Failure> {
+    fn run<V: View + ?Sized>(view: &V, keyring: &Keyring, names: Option<Names>) -> Result<Self> {
         let lanes = view.lanes();
         let mut scan = Self {
             lanes,
@@ -96,19 +92,11 @@ impl KnownHeads {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn compare<V: View + ?Sized>(
-        &self,
-        view: &V,
-        keyring: &Keyring,
-    ) -> Result<Suspects, Failure> {
+    pub fn compare<V: View + ?Sized>(&self, view: &V, keyring: &Keyring) -> Result<Suspects> {
         suspect_store_on_failure(self.compare_all(view, keyring))
     }
 
-    fn compare_all<V: View + ?Sized>(
-        &self,
-        view: &V,
-        keyring: &Keyring,
-    ) -> Result<Suspects, Failure> {
+    fn compare_all<V: View + ?Sized>(&self, view: &V, keyring: &Keyring) -> Result<Suspects> {
         let newest = newest_commits(view, keyring)?;
         for lane in view.lanes().iter() {
             self.catch_up(view, lane, keyring)?;
@@ -173,10 +161,7 @@ fn compare_digests(
 ///
 /// # Errors
 /// `integrity_error` if one does not follow the commit before it; the store's errors.
-fn newest_commits<V: View + ?Sized>(
-    view: &V,
-    keyring: &Keyring,
-) -> Result<Vec<Option<LogRow>>, Failure> {
+fn newest_commits<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Vec<Option<LogRow>>> {
     let lanes = view.lanes();
     let newest = lanes
         .iter()
@@ -192,7 +177,7 @@ fn newest_commits<V: View + ?Sized>(
 }
 
 /// Marks the entire store as suspect on an integrity failure, such as a malformed commit.
-fn suspect_store_on_failure(result: Result<Suspects, Failure>) -> Result<Suspects, Failure> {
+fn suspect_store_on_failure(result: Result<Suspects>) -> Result<Suspects> {
     match result {
         Err(failure) if failure.code == ErrorCode::IntegrityError => {
             Ok(Suspects::entire_store(failure.detail))
@@ -206,10 +191,7 @@ fn suspect_store_on_failure(result: Result<Suspects, Failure>) -> Result<Suspect
 ///
 /// # Errors
 /// When the store does not answer.
-pub fn compare_with_log<V: View + ?Sized>(
-    view: &V,
-    keyring: &Keyring,
-) -> Result<Suspects, Failure> {
+pub fn compare_with_log<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects> {
     let compare = || {
         let newest = newest_commits(view, keyring)?;
         let scan = StoreScan::run(view, keyring, None)?;
@@ -230,7 +212,7 @@ pub(crate) fn newest_commit<V: View + ?Sized>(
     view: &V,
     lane: Lane,
     keyring: &Keyring,
-) -> Result<Option<(LogRow, Option<bool>)>, Failure> {
+) -> Result<Option<(LogRow, Option<bool>)>> {
     let Some(row) = view.newest_log(lane)? else {
         return Ok(None);
     };
@@ -285,11 +267,7 @@ impl LogState {
 }
 
 /// Reads the entire log of all lanes; fails with `integrity_error` if the log was modified.
-fn read_log<V: View + ?Sized>(
-    view: &V,
-    keyring: &Keyring,
-    stored: &Heads,
-) -> Result<LogState, Failure> {
+fn read_log<V: View + ?Sized>(view: &V, keyring: &Keyring, stored: &Heads) -> Result<LogState> {
     let mut log_state = LogState::default();
     for lane in view.lanes().iter() {
         read_commits(view, keyring, CommitRange::all(lane), Vec::new(), |row| {
@@ -307,7 +285,7 @@ fn find_suspects<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
     scan: &StoreScan,
-) -> Result<(Suspects, LogState), Failure> {
+) -> Result<(Suspects, LogState)> {
     let log_state = read_log(view, keyring, &scan.heads)?;
     // A head is signed. If the log does not contain the MAC of an intact head, the log has lost the commit that wrote
     // the head.

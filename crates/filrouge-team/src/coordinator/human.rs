@@ -1,6 +1,6 @@
 //! Messages of humans.
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 
 use super::conversation::Conversation;
 use super::event::TeamEvent;
@@ -13,7 +13,7 @@ use crate::team::Member;
 
 impl Conversation {
     /// The human who has the floor; the first human if nobody has it.
-    pub(super) fn current_human(&self) -> Result<&Member, Failure> {
+    pub(super) fn current_human(&self) -> Result<&Member> {
         let awaited = self.waiting_for.as_deref();
         let human = awaited.and_then(|id| self.team.member(id));
         let human = human.or_else(|| self.team.first_human());
@@ -21,7 +21,7 @@ impl Conversation {
     }
 
     /// Adds a human's message; see [`Coordinator::say`](super::Coordinator::say).
-    pub(super) async fn say(&mut self, text: &str) -> Result<Option<MessageId>, Failure> {
+    pub(super) async fn say(&mut self, text: &str) -> Result<Option<MessageId>> {
         let human = self.current_human()?.clone();
         if text.trim().is_empty() {
             return Err(invalid("there is nothing to say"));
@@ -50,11 +50,7 @@ impl Conversation {
 
     /// Records a message, and adds it to the conversation. If it is the session's first, records the team file's task
     /// before it.
-    async fn record_message(
-        &mut self,
-        human: &Member,
-        parsed: &ParsedText,
-    ) -> Result<Message, Failure> {
+    async fn record_message(&mut self, human: &Member, parsed: &ParsedText) -> Result<Message> {
         if let Some(task) = &self.unrecorded_task {
             self.record.write_task(Some(task)).await?;
             self.unrecorded_task = None;

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use filrouge_engine::{Caller, CreateSession, Engine, ImportedTurn};
-use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, Session, SessionId, TurnStatus};
+use filrouge_types::{
+    Channel, ErrorCode, Failure, ItemBody, Result, Session, SessionId, TurnStatus,
+};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -44,11 +46,7 @@ pub struct Imported {
 ///
 /// # Errors
 /// Only an internal error.
-pub(crate) fn alternative_id(
-    caller: &Caller,
-    team_id: &str,
-    id: &str,
-) -> Result<SessionId, Failure> {
+pub(crate) fn alternative_id(caller: &Caller, team_id: &str, id: &str) -> Result<SessionId> {
     let owner = caller.identity().map_or("", |i| i.as_str());
     let mut hash = Sha256::new();
     for piece in [team_id, owner, id] {
@@ -68,7 +66,7 @@ async fn target_session(
     caller: &Caller,
     team: &Team,
     snapshot: &SessionSnapshot,
-) -> Result<Session, Failure> {
+) -> Result<Session> {
     let id = &snapshot.session_id;
     let own_id = SessionId::new(&**id)
         .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))?;
@@ -106,7 +104,7 @@ pub async fn import(
     team: &Team,
     snapshot: &SessionSnapshot,
     options: OpenOptions,
-) -> Result<Imported, Failure> {
+) -> Result<Imported> {
     check_records_all(&engine, &caller)?;
     if snapshot.team_id != team.id {
         return Err(ErrorCode::Invalid.failure(format!(
@@ -187,11 +185,7 @@ fn turn_groups<'m, 'a>(messages: &'m [&'a Message]) -> impl Iterator<Item = &'m 
 
 impl SessionWriter {
     /// Records a turn of the imported conversation.
-    async fn import_turn(
-        &self,
-        progress: &mut Progress,
-        group: &[&Message],
-    ) -> Result<(), Failure> {
+    async fn import_turn(&self, progress: &mut Progress, group: &[&Message]) -> Result<()> {
         let Some(first) = group.first() else {
             return Ok(());
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use filrouge_engine::stream::{DRAFT_EVERY, HEARTBEAT_EVERY};
 use filrouge_engine::utterances::Utterance;
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -34,7 +34,7 @@ enum SpeechInput {
     ),
 }
 
-type SpeechResult = Result<(), Failure>;
+type SpeechResult = Result<()>;
 
 /// An agent's message that is still growing.
 pub(super) struct LedgerSpeech {
@@ -72,17 +72,13 @@ pub(super) fn begin(
 
 #[async_trait]
 impl Speech for LedgerSpeech {
-    async fn append(&mut self, text: &str) -> Result<(), Failure> {
+    async fn append(&mut self, text: &str) -> Result<()> {
         let input = SpeechInput::Text(text.to_owned());
         self.inputs.send(input).await.map_err(recording_ended)?;
         self.failures.borrow().clone().map_or(Ok(()), Err)
     }
 
-    async fn end(
-        self: Box<Self>,
-        message: &Message,
-        error: Option<&AgentError>,
-    ) -> Result<(), Failure> {
+    async fn end(self: Box<Self>, message: &Message, error: Option<&AgentError>) -> Result<()> {
         let (reply_tx, reply_rx) = oneshot::channel();
         let ended = Box::new((message.clone(), error.cloned()));
         let input = SpeechInput::End(ended, reply_tx);
@@ -167,7 +163,7 @@ impl Drafter {
         self.failure_sender.send_replace(failure);
     }
 
-    async fn try_draft(&mut self) -> Result<(), Failure> {
+    async fn try_draft(&mut self) -> Result<()> {
         if self.draft_end == self.drafted_bytes {
             self.draft_end = self.text.len();
         }
@@ -185,7 +181,7 @@ impl Drafter {
     }
 
     /// Marks the draft as complete, so that the message is read as complete even if it never becomes an item.
-    async fn complete(&mut self, message: &Message) -> Result<(), Failure> {
+    async fn complete(&mut self, message: &Message) -> Result<()> {
         let description = item::draft_description(message, DraftState::Complete)?;
         let caller = self.lease.caller_after_check().await?;
         let is_drafted = *self.text == *message.content && self.drafted_bytes == self.text.len();

@@ -2,7 +2,7 @@
 
 use filrouge_engine::utterances::{TurnEnd, UtteranceHead};
 use filrouge_engine::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
-use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
+use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, Result, TurnId};
 use tokio::sync::oneshot;
 
 use super::SessionWriter;
@@ -83,7 +83,7 @@ impl SessionWriter {
         &self,
         progress: &mut Progress,
         message: &Message,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let is_last_word = message.speaker.kind == SpeakerKind::System;
         self.record_ended(progress, is_last_word).await?;
         let channel = match message.speaker.kind {
@@ -104,7 +104,7 @@ impl SessionWriter {
         progress: &mut Progress,
         message: &Message,
         item: ItemBody,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if let Some(turn) = &progress.turn {
             match self.append(turn.id, item.clone()).await {
                 // Another caller has ended the turn.
@@ -124,7 +124,7 @@ impl SessionWriter {
         &self,
         progress: &mut Progress,
         message: &Message,
-    ) -> Result<LedgerSpeech, Failure> {
+    ) -> Result<LedgerSpeech> {
         self.record_ended(progress, false).await?;
         if progress.growing.is_some() {
             return Err(speaking_failure());
@@ -159,11 +159,7 @@ impl SessionWriter {
 
     /// Records the ended message, if there is one, as an item. Its channel is known only now: `is_last_word` states
     /// that no other agent follows, so that the message may be the turn's answer.
-    async fn record_ended(
-        &self,
-        progress: &mut Progress,
-        is_last_word: bool,
-    ) -> Result<(), Failure> {
+    async fn record_ended(&self, progress: &mut Progress, is_last_word: bool) -> Result<()> {
         // If the growing message has ended, this moves it to `progress.ended`.
         progress.is_speaking();
         let (Some(ended), Some(turn)) = (&mut progress.ended, &mut progress.turn) else {
@@ -190,7 +186,7 @@ impl SessionWriter {
 
     /// The item of an ended message. A text that is too long for the ledger is halved until the item fits; each cut is
     /// logged.
-    fn fitting_item(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
+    fn fitting_item(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody> {
         let limit = self.engine.limits().item_bytes;
         let mut item = to_item(&ended.message, channel, ended.error.as_ref())?;
         while item.bytes() > limit && !ended.message.content.is_empty() {
@@ -206,12 +202,7 @@ impl SessionWriter {
     }
 
     /// Records a message whose draft or turn another caller has ended.
-    async fn record_detached(
-        &self,
-        turn: TurnId,
-        item: ItemBody,
-        failure: Failure,
-    ) -> Result<(), Failure> {
+    async fn record_detached(&self, turn: TurnId, item: ItemBody, failure: Failure) -> Result<()> {
         match failure.code {
             ErrorCode::StreamLost => self.append(turn, item).await,
             ErrorCode::TurnClosed => {
@@ -225,7 +216,7 @@ impl SessionWriter {
     }
 
     /// Ends the turn: a human has the floor.
-    pub(super) async fn end_turn(&self, progress: &mut Progress) -> Result<(), Failure> {
+    pub(super) async fn end_turn(&self, progress: &mut Progress) -> Result<()> {
         if progress.is_speaking() {
             return Err(speaking_failure());
         }
@@ -273,7 +264,7 @@ impl SessionWriter {
 
     /// Ends the turn in the write that records the last ended message as an item. Returns `false` if there is no such
     /// message, or if another caller has ended the turn.
-    async fn end_with_last_word(&self, progress: &mut Progress) -> Result<bool, Failure> {
+    async fn end_with_last_word(&self, progress: &mut Progress) -> Result<bool> {
         let (Some(ended), Some(_)) = (&mut progress.ended, &progress.turn) else {
             return Ok(false);
         };

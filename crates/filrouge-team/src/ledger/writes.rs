@@ -2,18 +2,18 @@
 
 use filrouge_engine::utterances::OpenTurn;
 use filrouge_engine::{AppendItems, ImportedTurn};
-use filrouge_types::{ErrorCode, Failure, ItemBody, RequestId, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, ItemBody, RequestId, Result, TurnId, TurnStatus};
 
 use super::turn::{Progress, Turn};
 use super::{SessionWriter, item};
 
-pub(super) fn request_id(id: &str) -> Result<RequestId, Failure> {
+pub(super) fn request_id(id: &str) -> Result<RequestId> {
     RequestId::new(id).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
 }
 
 impl SessionWriter {
     /// Begins a turn with this item.
-    pub(super) async fn begin_turn(&self, key: &str, item: ItemBody) -> Result<Turn, Failure> {
+    pub(super) async fn begin_turn(&self, key: &str, item: ItemBody) -> Result<Turn> {
         let request = OpenTurn {
             request_id: request_id(key)?,
             items: vec![item],
@@ -30,7 +30,7 @@ impl SessionWriter {
     }
 
     /// Appends an item to an open turn.
-    pub(super) async fn append(&self, turn: TurnId, item: ItemBody) -> Result<(), Failure> {
+    pub(super) async fn append(&self, turn: TurnId, item: ItemBody) -> Result<()> {
         let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
         let items = AppendItems::new(vec![item]);
         let appended = self.engine.turns.append(&caller, session, turn, items);
@@ -38,11 +38,7 @@ impl SessionWriter {
     }
 
     /// Records items that belong to no open turn, as a separate turn that is cancelled.
-    pub(super) async fn record_separate_turn(
-        &self,
-        key: &str,
-        items: Vec<ItemBody>,
-    ) -> Result<(), Failure> {
+    pub(super) async fn record_separate_turn(&self, key: &str, items: Vec<ItemBody>) -> Result<()> {
         let turn = ImportedTurn {
             request_id: request_id(key)?,
             items,
@@ -59,7 +55,7 @@ impl SessionWriter {
         &self,
         progress: &mut Progress,
         task: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if progress.task.as_deref() == task {
             return Ok(());
         }
@@ -69,11 +65,7 @@ impl SessionWriter {
     }
 
     /// Records an item of the application, in the open turn or in a separate one.
-    pub(super) async fn write_note(
-        &self,
-        progress: &mut Progress,
-        note: ItemBody,
-    ) -> Result<(), Failure> {
+    pub(super) async fn write_note(&self, progress: &mut Progress, note: ItemBody) -> Result<()> {
         progress.state = None;
         match &progress.turn {
             Some(turn) => self.append(turn.id, note).await,

@@ -7,7 +7,7 @@ use filrouge_store::command::SessionFilter;
 use filrouge_store::hot::HotHealth;
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_store::{Ledger, Scope};
-use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId, TurnStatus};
 use serde::Serialize;
 
 use crate::config::{Config, HotUrl};
@@ -59,7 +59,7 @@ impl HotReport {
         config: &Config,
         engine: &Engine,
         sessions: usize,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Option<Self>> {
         let mut report = Self {
             url: config.hot.url.to_string(),
             kind: "memory",
@@ -160,12 +160,7 @@ impl Copies {
         })
     }
 
-    async fn add(
-        &mut self,
-        tiers: &TieredLedger,
-        scope: &Scope,
-        session: SessionId,
-    ) -> Result<(), Failure> {
+    async fn add(&mut self, tiers: &TieredLedger, scope: &Scope, session: SessionId) -> Result<()> {
         let state = match tiers.compare(scope, &session).await {
             // The session was erased after it was listed.
             Err(failure)
@@ -194,11 +189,7 @@ impl Copies {
     }
 }
 
-async fn compare_copies(
-    tiers: &TieredLedger,
-    scope: &Scope,
-    limit: usize,
-) -> Result<Copies, Failure> {
+async fn compare_copies(tiers: &TieredLedger, scope: &Scope, limit: usize) -> Result<Copies> {
     let mut copies = Copies::default();
     let mut cursor = None;
     let mut remaining = limit;
@@ -224,11 +215,7 @@ async fn compare_copies(
 
 /// Compares the turns of a copy that claims the ledger's history with the ledger's turns. Returns whether they are
 /// equal; `false` also if the copy cannot be read.
-async fn is_correct(
-    tiers: &TieredLedger,
-    scope: &Scope,
-    session: &SessionId,
-) -> Result<bool, Failure> {
+async fn is_correct(tiers: &TieredLedger, scope: &Scope, session: &SessionId) -> Result<bool> {
     let ledger: &dyn Ledger = tiers;
     let unreadable_count = || tiers.counts().recent_unreadable;
     for limit in TURN_COUNTS {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use filrouge_engine::scopes::DurablePolicy;
 use filrouge_engine::{Caller, Engine, ErasureReceipt};
 use filrouge_store::command::SessionFilter;
-use filrouge_types::{ErrorCode, Failure, IdentityId, Session, SessionId, TenantId};
+use filrouge_types::{ErrorCode, IdentityId, Result, Session, SessionId, TenantId};
 use serde_json::{Value, json};
 
 use super::redact::stores_text;
@@ -133,11 +133,7 @@ struct Affected {
 }
 
 impl Affected {
-    async fn read(
-        engine: &Engine,
-        caller: &Caller,
-        target: &ErasureTarget,
-    ) -> Result<Self, Failure> {
+    async fn read(engine: &Engine, caller: &Caller, target: &ErasureTarget) -> Result<Self> {
         let mut affected = Self::default();
         let identity_id = match target {
             ErasureTarget::Session(id) => {

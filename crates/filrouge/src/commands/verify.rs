@@ -9,7 +9,7 @@ use filrouge_engine::anchor::{AnchorState, Statement};
 use filrouge_store::Ledger;
 use filrouge_store::read::LedgerSnapshot;
 use filrouge_store::verify::{Finding, Verdict};
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId};
 use serde_json::json;
 
 use super::named_session::in_ledger;
@@ -121,10 +121,7 @@ fn read_statements(path: &Path, store_id: &str) -> anyhow::Result<Vec<Statement>
 }
 
 /// Describes each statement that the store contradicts.
-async fn contradictions(
-    ledger: &dyn Ledger,
-    statements: Vec<Statement>,
-) -> Result<Vec<String>, Failure> {
+async fn contradictions(ledger: &dyn Ledger, statements: Vec<Statement>) -> Result<Vec<String>> {
     let compare = move |snapshot: &LedgerSnapshot<'_>| {
         let messages = statements.iter().map(|s| s.contradiction(snapshot.view));
         messages.filter_map(Result::transpose).collect()

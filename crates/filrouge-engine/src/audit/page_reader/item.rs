@@ -3,7 +3,7 @@
 use filrouge_store::read::VerifiedSession;
 use filrouge_store::record::RecordFaultKind;
 use filrouge_store::rows::View;
-use filrouge_types::{Failure, Item, JsonText, RawJson, TurnId};
+use filrouge_types::{Item, JsonText, RawJson, Result, TurnId};
 
 use super::PageReader;
 use crate::audit::calls::{LOOK_BACK, last_call};
@@ -38,7 +38,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         item: &Item,
         part: usize,
         in_time_range: bool,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<usize>> {
         self.count_examined(item);
         self.calls.clear_if_full();
         let is_shown =
@@ -70,7 +70,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         session: &VerifiedSession,
         item: &'i Item,
         first_number: usize,
-    ) -> Result<ItemContent<'i>, Failure> {
+    ) -> Result<ItemContent<'i>> {
         let rows_left = self.query.limit.saturating_sub(self.rows.len());
         let mut content = ItemContent::default();
         for part in parts(&item.body.parts) {
@@ -121,11 +121,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     }
 
     /// Whether the end user of the item's turn, or else the owner of the session, matches the query.
-    fn matches_identity(
-        &mut self,
-        session: &VerifiedSession,
-        item: &Item,
-    ) -> Result<bool, Failure> {
+    fn matches_identity(&mut self, session: &VerifiedSession, item: &Item) -> Result<bool> {
         let Some(expected) = &self.query.identity_id else {
             return Ok(true);
         };
@@ -143,7 +139,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         turn: TurnId,
         seq: u64,
         id: &str,
-    ) -> Result<Option<JsonText>, Failure> {
+    ) -> Result<Option<JsonText>> {
         let first = self.turn_start(session, turn)?.first_seq;
         let floor = first.max(seq.saturating_sub(LOOK_BACK));
         if let Some((at, tool)) = self.calls.get(turn, id) {
@@ -183,7 +179,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         other: Option<OtherContent<'i>>,
         call_or_result: CallOrResult,
         detail: Option<&'i str>,
-    ) -> Result<AuditRow, Failure> {
+    ) -> Result<AuditRow> {
         let turn = item.turn_id.map(|id| self.turn_start(session, id));
         let turn = turn.transpose()?;
         let start = turn.as_ref().map(|turn| &turn.start);

@@ -2,7 +2,7 @@
 
 use filrouge_store::read::VerifiedSession;
 use filrouge_store::rows::View;
-use filrouge_types::{Failure, SessionEvent};
+use filrouge_types::{Result, SessionEvent};
 
 use super::PageReader;
 use crate::audit::AuditRow;
@@ -18,7 +18,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         &mut self,
         session: &VerifiedSession,
         mut after: usize,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<usize>> {
         loop {
             let (events, next) = self.events(session, after as u64, EVENTS_PER_READ)?;
             for event in &events {
@@ -38,11 +38,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     }
 
     /// Adds the row of the event with this number if it is a refused link.
-    pub(super) fn add_event(
-        &mut self,
-        session: &VerifiedSession,
-        number: u64,
-    ) -> Result<(), Failure> {
+    pub(super) fn add_event(&mut self, session: &VerifiedSession, number: u64) -> Result<()> {
         let (events, _) = self.events(session, number - 1, 1)?;
         self.examined_items += 1;
         if let Some(event) = events.first() {
@@ -56,7 +52,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         session: &VerifiedSession,
         after: u64,
         limit: usize,
-    ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
+    ) -> Result<(Vec<SessionEvent>, Option<String>)> {
         let id = &session.row.session_id;
         self.snapshot.events(self.scope, id, after, limit)
     }

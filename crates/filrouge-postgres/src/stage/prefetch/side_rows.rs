@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::rows::{CheckpointRow, EventRow, SessionPk};
-use filrouge_types::Failure;
+use filrouge_types::Result;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -158,7 +158,7 @@ impl RequestedSideRows {
 pub(super) fn read_events(
     rows: &[Row],
     events: &mut BTreeMap<SessionPk, FetchedEvents>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     for row in rows {
         let Ok(pk) = read_u64(row, 0) else { continue };
         let newest = column::<Option<i64>>(row, 1)?;
@@ -191,9 +191,7 @@ fn add_event(row: &Row, fetched: &mut FetchedEvents) {
 }
 
 /// Decodes the rows of [`CHECKPOINTS`]. Rows that cannot be decoded are left out, as in [`read_events`].
-pub(super) fn read_checkpoints(
-    rows: &[Row],
-) -> Result<BTreeMap<SessionPk, FetchedCheckpoints>, Failure> {
+pub(super) fn read_checkpoints(rows: &[Row]) -> Result<BTreeMap<SessionPk, FetchedCheckpoints>> {
     let mut checkpoints = BTreeMap::<SessionPk, FetchedCheckpoints>::new();
     for row in rows {
         let Ok(pk) = read_u64(row, 0) else { continue };

@@ -9,7 +9,7 @@ use filrouge_store::ledger::Position;
 use filrouge_store::text_index::{
     IndexState, IndexVersion, IndexedSession, Key, SessionSelection, TextIndex,
 };
-use filrouge_types::{Failure, TenantId, Timestamp, lock};
+use filrouge_types::{Result, TenantId, Timestamp, lock};
 
 use super::{FeedStep, LedgerFeed, Page, State, StepLimits};
 use crate::ledger::documents::UNREADABLE;
@@ -18,11 +18,7 @@ use crate::ledger::reading::{LedgerReader, ReadOutcome, StepUpdates};
 use crate::ledger::shard::key_of;
 
 impl LedgerFeed {
-    pub(super) async fn run_step(
-        &self,
-        state: &mut State,
-        limits: StepLimits,
-    ) -> Result<FeedStep, Failure> {
+    pub(super) async fn run_step(&self, state: &mut State, limits: StepLimits) -> Result<FeedStep> {
         self.engine.index_feed.forget_pending().await?;
         let IndexState { seen, sessions } = self.forgotten_sessions(FORGOTTEN_PER_LOOKUP).await?;
         let store = self.engine.index_feed.store_id();
@@ -92,7 +88,7 @@ impl LedgerFeed {
     }
 
     /// Empties the index, which belongs to another store, or to a state of this store that a restore has undone.
-    async fn rebuild(&self, state: &mut State) -> Result<FeedStep, Failure> {
+    async fn rebuild(&self, state: &mut State) -> Result<FeedStep> {
         tracing::info!(
             "the search index does not belong to this state of the ledger: it is rebuilt"
         );
@@ -103,7 +99,7 @@ impl LedgerFeed {
 
     /// Looks up the sessions that could not be read, if this is due: what prevented it may have been repaired, or other
     /// processes may have added some to the index, whose newest version is `seen`.
-    async fn find_unreadable(&self, state: &mut State, seen: &IndexVersion) -> Result<(), Failure> {
+    async fn find_unreadable(&self, state: &mut State, seen: &IndexVersion) -> Result<()> {
         let now = Instant::now();
         let is_due = |at: Option<Instant>| at.is_none_or(|at| at <= now);
         let must_retry = is_due(state.next_retry);
@@ -131,7 +127,7 @@ impl LedgerFeed {
         (seen, forgotten): (&IndexVersion, &[IndexedSession]),
         at: &Position,
         limits: StepLimits,
-    ) -> Result<FeedStep, Failure> {
+    ) -> Result<FeedStep> {
         let again = forgotten.iter().filter_map(touched_from_entry);
         let sessions: Vec<ChangedSession> = again.collect();
         if !sessions.is_empty() {
@@ -157,7 +153,7 @@ impl LedgerFeed {
         sessions: &[ChangedSession],
         (after, upto): (&Position, &Position),
         limits: StepLimits,
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize> {
         let next_sessions = sessions.get(..SESSIONS_PER_LOOKUP).unwrap_or(sessions);
         let indexed = self.indexed_sessions(next_sessions).await?;
         if self.forget_erased(next_sessions, &indexed).await? {
@@ -208,7 +204,7 @@ impl LedgerFeed {
         step_updates: StepUpdates,
         position: &Position,
         done: bool,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         if step_updates.updates.is_empty() && !done {
             return Ok(true);
         }
@@ -229,7 +225,7 @@ impl LedgerFeed {
     async fn indexed_sessions(
         &self,
         sessions: &[ChangedSession],
-    ) -> Result<HashMap<Key, IndexedSession>, Failure> {
+    ) -> Result<HashMap<Key, IndexedSession>> {
         let keys: Vec<Key> = sessions.iter().map(key_of).collect();
         let call = move |index: &dyn TextIndex| index.state(SessionSelection::Named(&keys));
         let sessions = self.call_index(call).await?.sessions;
@@ -245,7 +241,7 @@ impl LedgerFeed {
         &self,
         sessions: &[ChangedSession],
         indexed: &HashMap<Key, IndexedSession>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let mut has_erased = false;
         for touched in sessions.iter().filter(|touched| touched.erased) {
             let key = key_of(touched);
@@ -261,7 +257,7 @@ impl LedgerFeed {
     }
 
     /// Makes the index forget a session: its documents are removed, and it must be read again.
-    async fn forget(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
+    async fn forget(&self, realm: Box<[u8]>, key: Box<str>) -> Result<()> {
         lock(&self.counts).forgotten += 1;
         let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
         self.call_index(forget).await.map(drop)

@@ -1,6 +1,6 @@
 //! A session that this process caches, and how it follows the hot store's version.
 
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
+use filrouge_types::{ErrorCode, Failure, Result, SessionId, TenantId};
 
 use super::EphemeralSessions;
 use crate::hot::rows::EphemeralRows;
@@ -31,7 +31,7 @@ impl EphemeralSessions {
         &self,
         name: SessionName<'_>,
         cached: Option<CachedSession>,
-    ) -> Result<Option<CachedSession>, Failure> {
+    ) -> Result<Option<CachedSession>> {
         let Some(cached) = cached else {
             return self.load_session(name).await;
         };
@@ -53,7 +53,7 @@ impl EphemeralSessions {
     pub(super) async fn load_session(
         &self,
         name: SessionName<'_>,
-    ) -> Result<Option<CachedSession>, Failure> {
+    ) -> Result<Option<CachedSession>> {
         for _ in 0..super::ATTEMPTS_MAX {
             let known = self.known_edition(&name.key);
             self.count(|counts| counts.loads += 1);
@@ -89,7 +89,7 @@ impl EphemeralSessions {
         &self,
         name: SessionName<'_>,
         cached: CachedSession,
-    ) -> Result<Option<CachedSession>, Failure> {
+    ) -> Result<Option<CachedSession>> {
         if self.admits(name, cached.edition).await? {
             return Ok(Some(cached));
         }
@@ -99,7 +99,7 @@ impl EphemeralSessions {
     }
 
     /// Whether the gate admits this version; logs a refusal.
-    async fn admits(&self, name: SessionName<'_>, edition: Edition) -> Result<bool, Failure> {
+    async fn admits(&self, name: SessionName<'_>, edition: Edition) -> Result<bool> {
         let is_admitted = self.gate.admits(name.tenant, name.session, edition).await?;
         if !is_admitted {
             tracing::warn!(
@@ -113,11 +113,7 @@ impl EphemeralSessions {
 
     /// Removes a session that the hot store has in an older version than before; returns whether the session is absent
     /// afterwards.
-    async fn forget_outdated(
-        &self,
-        name: SessionName<'_>,
-        edition: Edition,
-    ) -> Result<bool, Failure> {
+    async fn forget_outdated(&self, name: SessionName<'_>, edition: Edition) -> Result<bool> {
         self.count(|counts| counts.went_back += 1);
         tracing::warn!(
             session_id = %name.session,
@@ -134,7 +130,7 @@ impl EphemeralSessions {
         name: SessionName<'_>,
         edition: Edition,
         failure: &Failure,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         self.count(|counts| counts.damaged += 1);
         tracing::warn!(
             tenant_id = %name.tenant,
@@ -147,11 +143,7 @@ impl EphemeralSessions {
     }
 
     /// Decodes the loaded rows, and verifies that they belong to this session and are complete.
-    fn verify_loaded(
-        &self,
-        name: SessionName<'_>,
-        loaded: &HotSession,
-    ) -> Result<CachedSession, Failure> {
+    fn verify_loaded(&self, name: SessionName<'_>, loaded: &HotSession) -> Result<CachedSession> {
         let refuse = |detail| Failure::integrity(name.session.as_str(), None, detail);
         let rows =
             EphemeralRows::decode(&loaded.fields).map_err(|_| refuse("a row is malformed"))?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use filrouge_types::{ErrorCode, Failure, TurnId};
+use filrouge_types::{ErrorCode, Failure, Result, TurnId};
 
 use super::cached::{CachedSession, SessionName};
 use super::{ATTEMPTS_MAX, EphemeralSessions, too_many_writers};
@@ -18,7 +18,7 @@ const INCARNATION_RANDOM_BITS: u32 = 12;
 /// The result of one attempt at a write.
 enum Attempt {
     /// The write is answered. The session, if given, stays in the cache.
-    Answered(Result<(Outcome, Edition), Failure>, Option<CachedSession>),
+    Answered(Result<(Outcome, Edition)>, Option<CachedSession>),
     /// The hot store has another version, so the write must be attempted again. The session, if given, is the unchanged
     /// cached one.
     Stale(Option<CachedSession>),
@@ -32,7 +32,7 @@ impl EphemeralSessions {
         name: SessionName<'_>,
         slot: &mut Option<CachedSession>,
         command: &Command,
-    ) -> Result<(Outcome, Edition), Failure> {
+    ) -> Result<(Outcome, Edition)> {
         let cached = match slot.take() {
             Some(cached) => self.check_gate_again(name, cached).await?,
             None => None,
@@ -68,7 +68,7 @@ impl EphemeralSessions {
         cached: Option<CachedSession>,
         is_current: bool,
         command: &Command,
-    ) -> Result<Attempt, Failure> {
+    ) -> Result<Attempt> {
         let (mut rows, expected) = match cached {
             Some(cached) => (cached.rows, Some(cached.edition)),
             None => (EphemeralRows::default(), None),
@@ -119,11 +119,7 @@ impl EphemeralSessions {
     }
 
     /// Runs the rules; returns the outcome and the number of trimmed turns.
-    fn apply_rules(
-        &self,
-        rows: &mut EphemeralRows,
-        command: &Command,
-    ) -> Result<(Outcome, u64), Failure> {
+    fn apply_rules(&self, rows: &mut EphemeralRows, command: &Command) -> Result<(Outcome, u64)> {
         let suspects = self.suspects();
         let ctx = RuleContext {
             keyring: &self.keyring,
@@ -209,7 +205,7 @@ impl EphemeralSessions {
 
     /// A new incarnation: the time, then random bits. It is greater than the incarnation of any earlier session of this
     /// name, so that an older session that was restored is recognized.
-    fn new_incarnation(&self, name: &SessionName<'_>) -> Result<u64, Failure> {
+    fn new_incarnation(&self, name: &SessionName<'_>) -> Result<u64> {
         let mut bytes = [0; 8];
         self.entropy.fill(&mut bytes)?;
         let random = u64::from_be_bytes(bytes) % (1 << INCARNATION_RANDOM_BITS);

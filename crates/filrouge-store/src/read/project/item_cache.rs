@@ -1,6 +1,6 @@
 //! [`ItemCache`]: the items from which turns are built.
 
-use filrouge_types::{Channel, Failure, Item, JsonText, Role, Timestamp, Turn, TurnId, TurnStatus};
+use filrouge_types::{Channel, Item, JsonText, Result, Role, Timestamp, Turn, TurnId, TurnStatus};
 
 use super::NewBatch;
 use crate::read::lists::ListedTurn;
@@ -50,7 +50,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
     }
 
     /// Reads the records of all these turns at once, unless many other items are stored between them.
-    pub(super) fn prefetch(&mut self, page: &[ListedTurn]) -> Result<(), Failure> {
+    pub(super) fn prefetch(&mut self, page: &[ListedTurn]) -> Result<()> {
         let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
         let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
         if page.len() < 2 || last - first >= PREFETCH_ITEMS_PER_TURN * page.len() as u64 {
@@ -61,12 +61,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
 
     /// Reads the records of the items from `first` to `last`, `limit` records at once. Stops after [`RECORDS_BYTES`] of
     /// unpacked records.
-    pub(super) fn read_range(
-        &mut self,
-        first: u64,
-        last: u64,
-        limit: usize,
-    ) -> Result<(), Failure> {
+    pub(super) fn read_range(&mut self, first: u64, last: u64, limit: usize) -> Result<()> {
         let (mut next_seq, mut bytes) = (first, 0);
         while next_seq <= last && bytes < RECORDS_BYTES {
             let rows = self
@@ -97,11 +92,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         Ok(())
     }
 
-    pub(super) fn project(
-        &mut self,
-        row: &TurnRow,
-        replaced_by: Option<TurnId>,
-    ) -> Result<Turn, Failure> {
+    pub(super) fn project(&mut self, row: &TurnRow, replaced_by: Option<TurnId>) -> Result<Turn> {
         let start = self.start(row)?;
         let close = if row.status.is_closed() {
             Some(self.close(row)?)
@@ -151,7 +142,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
     }
 
     /// The item at this seq with its events, from the cache or the store.
-    fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>), Failure> {
+    fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>)> {
         let contains_seq = |run: &Entries| {
             run.first().is_some_and(|(i, _)| i.seq <= seq)
                 && run.last().is_some_and(|(i, _)| seq <= i.seq)
@@ -178,7 +169,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
     }
 
     /// Reads the items of the record that contains this seq.
-    fn read_record(&mut self, seq: u64) -> Result<Entries, Failure> {
+    fn read_record(&mut self, seq: u64) -> Result<Entries> {
         let written = |new_batch: &NewBatch<'_>| {
             let index = usize::try_from(seq.checked_sub(new_batch.first_seq)?).ok()?;
             let (turn_id, created_at) = (new_batch.turn_id, new_batch.created_at);
@@ -203,11 +194,11 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         Ok(decoded.items)
     }
 
-    pub(super) fn item(&mut self, seq: u64) -> Result<&Item, Failure> {
+    pub(super) fn item(&mut self, seq: u64) -> Result<&Item> {
         self.entry(seq).map(|(item, _)| item)
     }
 
-    pub(super) fn start(&mut self, row: &TurnRow) -> Result<StartEvent, Failure> {
+    pub(super) fn start(&mut self, row: &TurnRow) -> Result<StartEvent> {
         let (item, events) = self.entry(row.first_seq)?;
         let start = events.iter().find_map(|e| match e {
             Event::Start(s) if item.turn_id == Some(row.turn_id) => Some(s.as_ref().clone()),
@@ -219,7 +210,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         })
     }
 
-    pub(super) fn close(&mut self, row: &TurnRow) -> Result<CloseEvent, Failure> {
+    pub(super) fn close(&mut self, row: &TurnRow) -> Result<CloseEvent> {
         let (item, events) = self.entry(row.last_seq)?;
         let close = events.iter().find_map(|e| match e {
             Event::Close(c) if item.turn_id == Some(row.turn_id) && c.status == row.status => {
@@ -237,7 +228,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
 
     /// The time at which the turn was redacted; `None` if it was not. Fails if an older row of the turn was put back
     /// outside filrouge, and a redaction that erased the turn's first item names all items up to its last.
-    fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>, Failure> {
+    fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>> {
         if row.redacted_by == 0 {
             self.item(row.first_seq)?;
             let has_ended = row.status != TurnStatus::Open;
@@ -269,7 +260,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
     }
 
     /// The question's texts, neutral and translated, from the question items at the turn's start.
-    fn questions(&mut self, row: &TurnRow) -> Result<[Option<JsonText>; 2], Failure> {
+    fn questions(&mut self, row: &TurnRow) -> Result<[Option<JsonText>; 2]> {
         let mut texts = [None, None];
         for seq in row.first_seq..=row.last_seq.min(row.first_seq + 1) {
             let item = self.item(seq)?;

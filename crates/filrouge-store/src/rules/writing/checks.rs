@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Result};
 
 use super::{ActiveWrite, TURN_ITEMS_MAX, final_slot};
 use crate::read::VerifiedSession;
@@ -15,7 +15,7 @@ pub(in crate::rules) fn check_tail<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     added: u64,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let newest = w.tx.newest_seq(session.pk)?;
     if newest != session.head.last_seq {
         let (seq, detail) = if newest < session.head.last_seq {
@@ -35,10 +35,7 @@ pub(in crate::rules) fn check_tail<T: Tx>(
 
 /// Checks that the turn gets at most one final item of each variant (DESIGN §4.3). `has_final` states which variants
 /// the turn has already.
-pub(in crate::rules) fn check_finals(
-    batch: &Batch,
-    mut has_final: [bool; 2],
-) -> Result<(), Failure> {
+pub(in crate::rules) fn check_finals(batch: &Batch, mut has_final: [bool; 2]) -> Result<()> {
     for item in batch.items() {
         if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
             if has_final[slot] {
@@ -56,7 +53,7 @@ pub(in crate::rules) fn check_finals(
 }
 
 /// Checks that no item id occurs twice in a batch; ids are unique in their session.
-pub(in crate::rules) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
+pub(in crate::rules) fn check_unique_ids(batch: &Batch) -> Result<()> {
     let mut ids = BTreeSet::new();
     match batch
         .items()
@@ -72,7 +69,7 @@ pub(in crate::rules) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
 }
 
 /// Refuses a batch without items. Every change of a turn is stored with an item.
-pub(in crate::rules) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
+pub(in crate::rules) fn check_not_empty(batch: &Batch) -> Result<()> {
     if batch.count() == 0 {
         return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
     }
@@ -80,7 +77,7 @@ pub(in crate::rules) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
 }
 
 /// Checks that a turn with `present` items stays within the limit when it gets this batch.
-pub(in crate::rules) fn check_count(present: u64, batch: &Batch) -> Result<(), Failure> {
+pub(in crate::rules) fn check_count(present: u64, batch: &Batch) -> Result<()> {
     if present + batch.count() > TURN_ITEMS_MAX {
         return Err(
             ErrorCode::LimitExceeded.failure(format!("a turn has at most {TURN_ITEMS_MAX} items"))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use filrouge_engine::{Caller, Engine};
-use filrouge_types::{Checkpoint, Failure, Lease, SessionId};
+use filrouge_types::{Checkpoint, Lease, Result, SessionId};
 use serde::Serialize;
 
 /// The lease and the newest checkpoint.
@@ -22,11 +22,7 @@ impl CallState {
     ///
     /// # Errors
     /// `session_not_found`; errors of the ledger.
-    pub(crate) async fn read(
-        engine: &Engine,
-        caller: &Caller,
-        id: &SessionId,
-    ) -> Result<Self, Failure> {
+    pub(crate) async fn read(engine: &Engine, caller: &Caller, id: &SessionId) -> Result<Self> {
         let lease = engine.calls.lease(caller, id).await?;
         let mut checkpoints = engine.calls.checkpoints(caller, id).await?;
         let unreadable = checkpoints
