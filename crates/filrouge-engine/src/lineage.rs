@@ -5,7 +5,7 @@ pub mod walk;
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::read::{Findings, LedgerSnapshot, SessionOrTombstone};
 use filrouge_store::verify::Finding;
-use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
+use filrouge_types::{Failure, Result, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};

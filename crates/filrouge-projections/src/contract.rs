@@ -71,6 +71,7 @@ pub fn update(key: &SessionKey, version: u64, title: &str, events: usize) -> Ses
                 updated_at: at,
                 version: [0; 16],
                 title_is_derived: false,
+                agents: Vec::new(),
             },
             turns: Vec::new(),
             loose: Vec::new(),

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn personal_data_is_masked_and_other_numbers_are_not() {
-        let masked = |text| mask_personal(text).unwrap();
+        let masked = |text: &str| mask_personal(text).unwrap();
         assert_eq!(
             masked("write to ann.o'neil+x@mail.example.org."),
             "write to [masked:email]."

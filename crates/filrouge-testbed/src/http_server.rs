@@ -115,6 +115,8 @@ fn spawn_and_wait(program: &Program<'_>, data: &Path, port: u16, log: &Path) -> 
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    // The panic matters more than why the process cannot be stopped.
+    let _ = child.kill().and_then(|()| child.wait());
     panic!(
         "{} is not ready within {START_SECONDS} s:\n{}",
         program.name,

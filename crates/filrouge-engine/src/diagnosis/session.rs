@@ -7,7 +7,7 @@ use filrouge_store::read::{LedgerSnapshot, VerifiedSession};
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::TurnRow;
 use filrouge_store::verify::Verdict;
-use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
+use filrouge_types::{Failure, RequestId, Result, SessionId, Timestamp, TurnStatus};
 
 use super::drafts;
 use super::items::ItemScan;

@@ -119,7 +119,8 @@ impl World {
     pub(super) async fn create(&self, session: &str) {
         let request: CreateSession =
             serde_json::from_value(serde_json::json!({ "session_id": session })).unwrap();
-        let created = self.engine.sessions.create(&caller(), request);
+        let caller = caller();
+        let created = self.engine.sessions.create(&caller, request);
         created.await.unwrap();
     }
 
@@ -131,7 +132,8 @@ impl World {
             ..StartTurn::new(request.parse().unwrap())
         };
         let session: SessionId = session.parse().unwrap();
-        let started = self.engine.turns.start(&caller(), session, start);
+        let caller = caller();
+        let started = self.engine.turns.start(&caller, session, start);
         started.await.unwrap();
     }
 
@@ -146,10 +148,8 @@ impl World {
             ..PatchSession::default()
         };
         let session = session.parse().unwrap();
-        let patched = self
-            .engine
-            .sessions
-            .patch(&caller(), session, request, None);
+        let caller = caller();
+        let patched = self.engine.sessions.patch(&caller, session, request, None);
         patched.await.unwrap();
     }
 
@@ -161,7 +161,8 @@ impl World {
             detail: None,
         };
         let session = session.parse().unwrap();
-        let recorded = self.engine.events.record(&caller(), session, event);
+        let caller = caller();
+        let recorded = self.engine.events.record(&caller, session, event);
         recorded.await.unwrap();
     }
 
@@ -170,9 +171,10 @@ impl World {
         let session: SessionId = session.parse().unwrap();
         let target = RedactionTarget::Items(Seqs::from_ranges(vec![(2, 2)]).unwrap());
         let erasure = &self.engine.erasure;
-        let redacted = erasure.redact(&caller(), session.clone(), target, "asked to");
+        let caller = caller();
+        let redacted = erasure.redact(&caller, session.clone(), target, "asked to");
         redacted.await.unwrap();
-        let scope = caller().scope(Permission::Redact).unwrap();
+        let scope = caller.scope(Permission::Redact).unwrap();
         let mut receipts = erasure.store_receipts(&scope, &session).await;
         receipts.pop().unwrap()
     }
@@ -180,7 +182,8 @@ impl World {
     /// Erases a session; returns the projection's receipt.
     pub(super) async fn erase(&self, session: &str) -> StoreReceipt {
         let session = session.parse().unwrap();
-        let erased = self.engine.erasure.erase(&caller(), session);
+        let caller = caller();
+        let erased = self.engine.erasure.erase(&caller, session);
         erased.await.unwrap().into_value().stores.pop().unwrap()
     }
 

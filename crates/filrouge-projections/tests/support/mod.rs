@@ -2,7 +2,7 @@
 
 use filrouge_projections::{Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 use filrouge_types::{
-    Channel, Item, ItemBody, JsonText, Recorded, Role, Session, Timestamp, Turn, TurnId, Variant,
+    Channel, Item, ItemBody, JsonText, Recorded, Role, Timestamp, Turn, TurnId, Variant,
 };
 use serde_json::{Value, json};
 

@@ -105,7 +105,7 @@ async fn files_have_the_rows_of_the_tables_by_day() {
             let at = found.iter().position(|f| f == row);
             found.swap_remove(at.unwrap_or_else(|| panic!("{row:?} is absent")));
         }
-        assert_eq!(found, []);
+        assert!(found.is_empty(), "{found:?}");
     }
     assert_eq!(report.sessions, 2);
     // Sessions and turns have two days.

@@ -111,6 +111,7 @@ pub(crate) fn session(
         updated_at: at(9),
         version: [0; 16],
         title_is_derived: false,
+        agents: Vec::new(),
     };
     SessionUpdate {
         key: key.clone(),

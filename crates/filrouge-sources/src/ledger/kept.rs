@@ -7,6 +7,7 @@ use quick_cache::sync::{self, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::Conversation;
+use crate::library::cache::Weigh;
 
 /// The maximum size of all conversations in memory, in bytes.
 const BYTES: u64 = 64 << 20;

@@ -16,7 +16,7 @@ const MAX_WEIGHT_DIVISOR: u64 = 4;
 type Key = (usize, Box<str>, Fingerprint);
 
 /// A value whose size counts against the budget.
-pub(super) trait Weigh {
+pub(crate) trait Weigh {
     /// The approximate size in memory, in bytes.
     fn weight(&self) -> usize;
 }

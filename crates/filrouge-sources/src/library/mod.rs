@@ -2,7 +2,7 @@
 //!
 //! Each query is a plain function that takes a [`Library`], in a file of its own. Its caller formats the answer.
 
-mod cache;
+pub(crate) mod cache;
 mod catalog;
 pub mod clean;
 pub mod compacted;
