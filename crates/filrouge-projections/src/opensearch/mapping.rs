@@ -106,7 +106,7 @@ pub(super) fn mappings(product: Product, dimensions: Option<usize>) -> Value {
         &["answer_is_fallback", "redacted", "translate_chat"],
         json!({ "type": "boolean" }),
     );
-    add(&["parts", "usage"], stored_only);
+    add(&["metadata_unindexed", "parts", "usage"], stored_only);
     add(&["metadata"], product.metadata_field());
     if let Some(dimensions) = dimensions {
         add(&["vector"], product.vector_field(dimensions));
@@ -143,7 +143,7 @@ impl Product {
 /// Whether an index has a field of this name.
 pub(super) fn is_field(name: &str) -> bool {
     let names = [&KEYWORDS[..], &DATES[..], &NUMBERS[..], &TEXTS[..]];
-    let others = ["metadata", "parts", "usage", "vector"];
+    let others = ["metadata", "metadata_unindexed", "parts", "usage", "vector"];
     names.iter().any(|names| names.contains(&name)) || others.contains(&name)
 }
 

@@ -1,6 +1,6 @@
 //! The documents of a session.
 
-use filrouge_types::{Item, ItemBody, JsonText, Session, Timestamp, Turn};
+use filrouge_types::{Item, ItemBody, JsonText, RawJson, Session, Timestamp, Turn};
 use serde_json::{Map, Value, json};
 
 use crate::content::{parsed, session_digest};
@@ -46,12 +46,12 @@ impl Documents<'_> {
             "session_state": session.state,
             "parent_session_id": session.parent_session_id,
             "team_id": session.team_id,
-            "metadata": parsed(&session.metadata),
             "timestamp": session.created_at,
             "created_at": session.created_at,
             "updated_at": session.updated_at,
         });
-        self.row(SESSION, self.digest.clone(), content)
+        let metadata = Some(&session.metadata);
+        self.row(SESSION, self.digest.clone(), metadata, content)
     }
 
     fn turn(&self, turn: &Turn, items: &[Item]) -> Row {
@@ -81,7 +81,6 @@ impl Documents<'_> {
             "record_version": turn.record_version,
             "replaced_by": turn.replaced_by_turn_id,
             "redacted": turn.deleted_at.is_some(),
-            "metadata": parsed(&turn.metadata),
             "timestamp": turn.created_at,
             "created_at": turn.created_at,
             "finalized_at": turn.finalized_at,
@@ -90,7 +89,8 @@ impl Documents<'_> {
         for label in turn.application.labels() {
             content[label.name] = Value::from(label.value);
         }
-        self.row(TURN, format!("{}-{}", self.digest, turn.turn_id), content)
+        let id = format!("{}-{}", self.digest, turn.turn_id);
+        self.row(TURN, id, Some(&turn.metadata), content)
     }
 
     fn item(&self, item: &Item, turn: Option<&Turn>) -> Row {
@@ -119,17 +119,31 @@ impl Documents<'_> {
             "agent": agent,
             "model": model,
             "usage": usage.as_ref().map(parsed),
-            "metadata": metadata.as_ref().map(parsed),
             "turn_status": turn.map(|turn| turn.status),
             "redacted": item.redacted,
             "timestamp": timestamp,
             "created_at": item.created_at,
         });
-        self.row(ITEM, format!("{}-{:012}", self.digest, item.seq), content)
+        let id = format!("{}-{:012}", self.digest, item.seq);
+        self.row(ITEM, id, metadata.as_ref(), content)
     }
 
     /// Adds what all documents have in common. Absent values are left out.
-    fn row(&self, table: &'static str, id: String, content: Value) -> Row {
+    fn row(
+        &self,
+        table: &'static str,
+        id: String,
+        metadata: Option<&RawJson>,
+        mut content: Value,
+    ) -> Row {
+        if let Some(metadata) = metadata.map(parsed) {
+            let name = if metadata.is_object() && is_indexable(&metadata, 0, 0) {
+                "metadata"
+            } else {
+                "metadata_unindexed"
+            };
+            content[name] = metadata;
+        }
         let session = &self.update.recorded.session;
         let common = json!({
             "tenant_id": self.update.key.tenant,
@@ -148,5 +162,49 @@ impl Documents<'_> {
             .filter(|(_, value)| !value.is_null())
             .collect();
         Row { table, id, content }
+    }
+}
+
+/// The greatest length of a member's value together with its path that is indexed. Lucene refuses a document with more
+/// than 32,766 bytes.
+const MAX_VALUE_BYTES: usize = 16_000;
+/// The deepest nesting that Elasticsearch indexes.
+const MAX_DEPTH: usize = 18;
+
+/// Whether the field `metadata` takes a value. `path_bytes` is the length of the path to it.
+fn is_indexable(value: &Value, path_bytes: usize, depth: usize) -> bool {
+    let is_name = |name: &str| !name.split('.').any(str::is_empty) && !name.contains('\0');
+    let fits = path_bytes <= MAX_VALUE_BYTES && depth <= MAX_DEPTH;
+    fits && match value {
+        Value::Object(members) => members.iter().all(|(name, value)| {
+            is_name(name) && is_indexable(value, path_bytes + name.len() + 1, depth + 1)
+        }),
+        Value::Array(values) => values
+            .iter()
+            .all(|value| is_indexable(value, path_bytes, depth + 1)),
+        Value::String(text) => path_bytes + text.len() <= MAX_VALUE_BYTES,
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_that_an_index_refuses_is_found() {
+        let long = "x".repeat(MAX_VALUE_BYTES);
+        let deep = format!("{}1{}", r#"{"a":["#.repeat(30), "]}".repeat(30));
+        for (metadata, expected) in [
+            (json!({}), true),
+            (json!({ "a": { "b.c": [1, "x", null, true] } }), true),
+            (json!({ "a": long }), false),
+            (json!({ long.as_str(): 1 }), false),
+            (json!({ "": 1 }), false),
+            (json!({ "a..b": 1 }), false),
+            (serde_json::from_str(&deep).unwrap(), false),
+        ] {
+            assert_eq!(is_indexable(&metadata, 0, 0), expected, "{metadata}");
+        }
     }
 }
