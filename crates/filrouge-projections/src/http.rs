@@ -48,7 +48,7 @@ impl fmt::Debug for Credentials {
 }
 
 /// A client of one search engine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     /// Without a slash at its end.

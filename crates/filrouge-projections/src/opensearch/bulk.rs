@@ -155,7 +155,10 @@ fn read_result(key: &SessionKey, result: &Value, outcome: &mut Outcome) -> Resul
 fn reason(kind: &str, error: &Value) -> String {
     let text = error["reason"].as_str().unwrap_or_default();
     let is_field = |name: &&str| super::mapping::is_field(name);
-    match text.split(['[', ']', '"']).find(is_field) {
+    // Some errors name a field inside another one, such as `metadata._value`.
+    let words = text.split(['[', ']', '"']);
+    let mut names = words.filter_map(|word| word.split('.').next());
+    match names.find(is_field) {
         Some(field) => format!("{kind} in the field {field}"),
         None => kind.to_owned(),
     }

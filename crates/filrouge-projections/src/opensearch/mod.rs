@@ -13,12 +13,13 @@
 
 mod bulk;
 mod mapping;
+mod merge;
 mod obsolete;
 mod read;
 mod rows;
 
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use reqwest::{Method, StatusCode};
@@ -30,9 +31,6 @@ use crate::vectors::{self, Vectors};
 use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 use bulk::Action;
 use obsolete::Obsolete;
-
-/// The minimum time between two merges that cleaning starts: a merge rewrites large files.
-const MERGE_PAUSE: Duration = Duration::from_secs(600);
 
 /// The settings of a target.
 #[derive(Debug, Clone)]
@@ -63,8 +61,8 @@ pub struct OpenSearch {
     client: Client,
     settings: OpenSearchSettings,
     product: OnceLock<Product>,
-    /// When cleaning last started a merge.
-    merged: Mutex<Option<Instant>>,
+    /// The time of the newest merge that cleaning planned.
+    merge_at: Mutex<Option<Instant>>,
 }
 
 impl OpenSearch {
@@ -88,7 +86,7 @@ impl OpenSearch {
             client: Client::new(&settings.endpoint)?,
             settings,
             product: OnceLock::new(),
-            merged: Mutex::new(None),
+            merge_at: Mutex::new(None),
         })
     }
 
@@ -224,26 +222,6 @@ impl OpenSearch {
         }
         Ok(added)
     }
-
-    /// Starts merges that leave deleted documents out, unless some were started a short time ago.
-    async fn merge(&self, indices: &[String]) -> Result<(), TargetError> {
-        {
-            let mut merged = filrouge_types::lock(&self.merged);
-            if merged.is_some_and(|merged| merged.elapsed() < MERGE_PAUSE) {
-                return Ok(());
-            }
-            *merged = Some(Instant::now());
-        }
-        for index in indices {
-            // A merge keeps deleted documents that are not in a commit yet.
-            let path = format!("{index}/_flush");
-            self.request(Method::POST, &path, Body::None).await?;
-            let options = "only_expunge_deletes=true&wait_for_completion=false";
-            let path = format!("{index}/_forcemerge?{options}");
-            self.request(Method::POST, &path, Body::None).await?;
-        }
-        Ok(())
-    }
 }
 
 /// The error of a response that has no other meaning for the caller. It names the kind of error, and quotes no text of
@@ -354,7 +332,7 @@ impl Target for OpenSearch {
             let obsolete = [Obsolete::up_to(key, version)];
             self.delete_obsolete(index, &alias, &obsolete).await?;
         }
-        self.merge(&indices).await?;
+        self.merge_later(indices);
         Ok(Cleaned {
             remains: Some("OpenSearch's segments, until a merge has rewritten them"),
         })
