@@ -32,8 +32,6 @@ fn settings(url: String, name: &str, vectors: Option<Arc<dyn Vectors>>) -> OpenS
         },
         // The server may run longer than this test.
         prefix: format!("{name}-{}", std::process::id()),
-        shards: 2,
-        replicas: 0,
         vectors,
     }
 }

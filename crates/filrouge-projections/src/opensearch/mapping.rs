@@ -55,16 +55,8 @@ const TEXTS: [&str; 4] = ["answer", "question", "text", "title"];
 const DELETES_REMEMBERED: &str = "6h";
 
 /// The body that creates an index.
-pub(super) fn index(
-    product: Product,
-    shards: u16,
-    replicas: u16,
-    dimensions: Option<usize>,
-    write_alias: &str,
-) -> Value {
+pub(super) fn index(product: Product, dimensions: Option<usize>, write_alias: &str) -> Value {
     let mut index = json!({
-        "number_of_shards": shards,
-        "number_of_replicas": replicas,
         "gc_deletes": DELETES_REMEMBERED,
         "translog.durability": "request",
         // Lists of sessions then read a part of the index, and the documents of a session lie together.

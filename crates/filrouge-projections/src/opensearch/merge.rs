@@ -78,8 +78,6 @@ mod tests {
                 timeout: PAUSE,
             },
             prefix: "filrouge".to_owned(),
-            shards: 1,
-            replicas: 0,
             vectors: None,
         })
         .unwrap();

@@ -1,9 +1,9 @@
 //! OpenSearch, or Elasticsearch with the same requests.
 //!
-//! Each generation is one index, `PREFIX-000001`, with a fixed number of shards. A session's documents are in the shard
-//! that the digest of its key selects. An index does not roll over to another one by its size: a new version of a
-//! document must reach the index that has the document, and the number of a rolled index cannot be computed from the
-//! session. A generation that outgrows its shards is rebuilt with more of them.
+//! Each generation is one index, `PREFIX-000001`, with a fixed number of shards, which an index template can set. A
+//! session's documents are in the shard that the digest of its key selects. An index does not roll over to another one
+//! by its size: a new version of a document must reach the index that has the document, and the number of a rolled index
+//! cannot be computed from the session. A generation that outgrows its shards is rebuilt with more of them.
 //!
 //! Writes go to the alias `PREFIX-000001-write`, so that they fail when the index was deleted, instead of creating it.
 //! Queries of other programs use the alias `PREFIX`, which `publish` moves.
@@ -40,10 +40,6 @@ pub struct OpenSearchSettings {
     /// The name of the alias for queries, and the beginning of the names of indices: lower-case letters, digits, `-` and
     /// `_`, beginning with a letter.
     pub prefix: String,
-    /// The number of shards of a new generation, at least 1. A shard holds some 30 GB.
-    pub shards: u16,
-    /// The number of copies of each shard on other nodes.
-    pub replicas: u16,
     /// What computes the vectors of items; `None` stores no vectors.
     pub vectors: Option<Arc<dyn Vectors>>,
 }
@@ -78,9 +74,6 @@ impl OpenSearch {
             let message =
                 "the prefix has 1 to 100 characters of a-z, 0-9, - and _, and begins with a letter";
             return Err(TargetError::Refused(message.to_owned()));
-        }
-        if settings.shards == 0 {
-            return Err(TargetError::Refused("an index has a shard".to_owned()));
         }
         Ok(Self {
             client: Client::new(&settings.endpoint)?,
@@ -272,9 +265,8 @@ impl Target for OpenSearch {
 
     async fn create(&self, generation: u64) -> Result<(), TargetError> {
         let (product, dimensions) = (self.product().await?, self.dimensions());
-        let (shards, replicas) = (self.settings.shards, self.settings.replicas);
         let alias = self.write_alias(generation);
-        let body = mapping::index(product, shards, replicas, dimensions, &alias);
+        let body = mapping::index(product, dimensions, &alias);
         let path = self.index(generation);
         let created = Body::Json(body.clone());
         let answer = self.client.send(Method::PUT, &path, created).await?;
