@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::target::Target;
+use crate::http::{Credentials, Endpoint};
+use crate::opensearch::{OpenSearch, OpenSearchSettings};
+use crate::target::{Target, TargetError};
+use crate::weaviate::{Weaviate, WeaviateSettings};
 
 /// How a target is reached, as a projection's settings say.
 #[derive(Clone)]
@@ -32,7 +35,64 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: &[Kind] = &[];
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "opensearch",
+        version: 1,
+        open: opensearch,
+    },
+    Kind {
+        name: "weaviate",
+        version: 1,
+        open: weaviate,
+    },
+];
+
+impl TargetSettings {
+    /// The address and the credentials of a target that speaks HTTP. Without a user, the secret is a key.
+    fn endpoint(&self, key: fn(String) -> Credentials) -> Endpoint {
+        let secret = self.secret.clone();
+        let credentials = match self.user.clone() {
+            Some(user) => Credentials::Password {
+                user,
+                password: secret.unwrap_or_default(),
+            },
+            None => secret.map_or(Credentials::Anonymous, key),
+        };
+        Endpoint {
+            url: self.url.clone(),
+            credentials,
+            timeout: self.timeout,
+        }
+    }
+}
+
+fn opensearch(settings: &TargetSettings) -> Result<Arc<dyn Target>, String> {
+    opened(OpenSearch::new(OpenSearchSettings {
+        endpoint: settings.endpoint(Credentials::ApiKey),
+        prefix: settings.prefix.clone(),
+        vectors: None,
+    }))
+}
+
+fn weaviate(settings: &TargetSettings) -> Result<Arc<dyn Target>, String> {
+    // Names of collections begin with an upper-case letter.
+    let mut letters = settings.prefix.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    let prefix = first.into_iter().chain(letters).collect();
+    opened(Weaviate::new(WeaviateSettings {
+        endpoint: settings.endpoint(Credentials::Bearer),
+        prefix,
+        vectors: None,
+    }))
+}
+
+fn opened<T: Target + 'static>(target: Result<T, TargetError>) -> Result<Arc<dyn Target>, String> {
+    match target {
+        Ok(target) => Ok(Arc::new(target)),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 impl Kind {
     /// The kind with this name.
