@@ -188,6 +188,29 @@ async fn an_altered_index_and_an_absent_server_are_distinguished() {
     assert!(matches!(away, Err(TargetError::Unavailable(_))), "{away:?}");
 }
 
+/// After somebody gave the alias for queries to another index, a published generation has it alone.
+#[tokio::test]
+async fn an_alias_of_a_foreign_index_is_taken_back() {
+    let Some(target) = target("alias", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let server = filrouge_testbed::OpenSearch::shared(Path::new(ALL)).unwrap();
+    let prefix = settings(String::new(), "alias", None).prefix;
+    let foreign = format!("{}/foreign-{prefix}", server.url());
+    let body = format!(r#"{{"aliases":{{"{prefix}":{{}}}}}}"#);
+    let request = reqwest::Client::new().put(foreign).body(body);
+    let request = request.header("content-type", "application/json");
+    assert!(request.send().await.unwrap().status().is_success());
+    let altered = target.published().await;
+    assert!(
+        matches!(altered, Err(TargetError::Altered(_))),
+        "{altered:?}"
+    );
+    target.publish(1).await.unwrap();
+    assert_eq!(target.published().await.unwrap(), Some(1));
+}
+
 #[test]
 fn a_prefix_is_a_valid_name() {
     for prefix in ["", "Upper", "1st", "a b", "a*", &"a".repeat(101)] {

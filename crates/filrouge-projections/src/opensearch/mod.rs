@@ -162,6 +162,20 @@ impl OpenSearch {
             .collect())
     }
 
+    /// The indices that the alias for queries names.
+    async fn aliased(&self) -> Result<Vec<String>, TargetError> {
+        let path = format!("_alias/{}", self.settings.prefix);
+        let answer = self.client.send(Method::GET, &path, Body::None).await?;
+        if answer.status == StatusCode::NOT_FOUND {
+            return Ok(Vec::new());
+        }
+        if !answer.status.is_success() {
+            return Err(unexpected(&answer));
+        }
+        let indices = answer.body.as_object().into_iter().flatten();
+        Ok(indices.map(|(index, _)| index.clone()).collect())
+    }
+
     /// Compares an index that exists with the one that this version creates.
     async fn check(&self, generation: u64, expected: &Value) -> Result<(), TargetError> {
         let index = self.index(generation);
@@ -239,22 +253,8 @@ impl Target for OpenSearch {
     }
 
     async fn published(&self) -> Result<Option<u64>, TargetError> {
-        let path = format!("_alias/{}", self.settings.prefix);
-        let answer = self.client.send(Method::GET, &path, Body::None).await?;
-        if answer.status == StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        if !answer.status.is_success() {
-            return Err(unexpected(&answer));
-        }
-        let indices: Vec<&String> = answer
-            .body
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(index, _)| index)
-            .collect();
-        let generation = match indices[..] {
+        let generation = match &self.aliased().await?[..] {
+            [] => return Ok(None),
             [index] => self.generation(index),
             _ => None,
         };
@@ -311,6 +311,12 @@ impl Target for OpenSearch {
         let mut actions: Vec<Value> = others
             .map(|other| json!({ "remove_index": { "index": other } }))
             .collect();
+        // Somebody else may have given the alias to other indices.
+        for other in self.aliased().await? {
+            if self.generation(&other).is_none() {
+                actions.push(json!({ "remove": { "index": other, "alias": alias } }));
+            }
+        }
         actions.push(json!({ "add": { "index": index, "alias": alias } }));
         let body = Body::Json(json!({ "actions": actions }));
         self.request(Method::POST, "_aliases", body).await?;
