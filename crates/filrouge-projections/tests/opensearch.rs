@@ -199,7 +199,8 @@ async fn an_alias_of_a_foreign_index_is_taken_back() {
     let prefix = settings(String::new(), "alias", None).prefix;
     let foreign = format!("{}/foreign-{prefix}", server.url());
     let body = format!(r#"{{"aliases":{{"{prefix}":{{}}}}}}"#);
-    let request = reqwest::Client::new().put(foreign).body(body);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.put(foreign).body(body);
     let request = request.header("content-type", "application/json");
     assert!(request.send().await.unwrap().status().is_success());
     let altered = target.published().await;
