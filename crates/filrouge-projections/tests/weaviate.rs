@@ -76,6 +76,24 @@ async fn one_generation_is_published() {
     }
 }
 
+/// GraphQL has no whole numbers of more than 31 bits.
+#[tokio::test]
+async fn large_versions_are_compared() {
+    let Some(target) = target("Large", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let (key, large) = (key("acme", "s1"), 5_000_000_000);
+    let newer = update(&key, large, &["Newer?"]);
+    write(&target, 1, std::slice::from_ref(&newer)).await;
+    write(&target, 1, &[update(&key, large - 1, &["Older?"])]).await;
+    target.clean(&key, large - 1).await.unwrap();
+    let rows = support::sorted(target.rows(&newer));
+    assert_eq!(stored(&target, 1, &key).await, rows);
+    target.clean(&key, large).await.unwrap();
+    assert!(stored(&target, 1, &key).await.is_empty());
+}
+
 /// The number of elements of its vectors, and the number that it states.
 #[derive(Debug)]
 struct Lengths(usize, usize);

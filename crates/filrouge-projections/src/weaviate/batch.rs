@@ -47,7 +47,7 @@ impl Weaviate {
         refused: &mut RefusedSessions,
     ) -> Result<(), TargetError> {
         let objects: Vec<&Value> = batch.iter().map(|object| &object.json).collect();
-        let body = Body::Json(json!({ "fields": ["id"], "objects": objects }));
+        let body = Body::Json(json!({ "objects": objects }));
         let path = "v1/batch/objects";
         let answer = self.client.send(Method::POST, path, body).await?;
         let results = answer.body.as_array();

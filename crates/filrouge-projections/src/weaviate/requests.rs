@@ -133,7 +133,7 @@ impl Weaviate {
                             {
                                 "path": ["version"],
                                 "operator": "LessThanEqual",
-                                "valueInt": up_to,
+                                "valueNumber": up_to,
                             },
                         ],
                     },

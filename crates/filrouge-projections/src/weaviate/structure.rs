@@ -19,8 +19,8 @@ const WORDS: [&str; 10] = [
 ];
 /// Properties with texts, which queries search for words.
 const TEXTS: [&str; 3] = ["answer", "question", "title"];
-/// Properties with whole numbers.
-const NUMBERS: [&str; 4] = ["last_rank", "ordinal", "rank", "version"];
+/// Properties with whole numbers below 2^31: queries return greater ones as null.
+const NUMBERS: [&str; 3] = ["last_rank", "ordinal", "rank"];
 /// Properties with times.
 const DATES: [&str; 2] = ["created_at", "finalized_at"];
 
@@ -44,6 +44,8 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
     let mut properties: Vec<Value> = words.chain(texts).chain(numbers).chain(dates).collect();
     properties.push(text("agents", "text[]", "field"));
     properties.push(other("redacted", "boolean"));
+    // Whole numbers below 2^53.
+    properties.push(other("version", "number"));
     let vectors = dimensions.map_or("no vectors".to_owned(), |n| {
         format!("vectors of {n} numbers")
     });
@@ -64,7 +66,7 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
 pub(super) fn selection() -> String {
     let names = [&WORDS[..], &TEXTS[..], &NUMBERS[..], &DATES[..]].concat();
     let names = names.into_iter().chain(["agents", "redacted"]);
-    let is_other = |name: &&str| matches!(*name, "session_digest" | "session_order" | "version");
+    let is_other = |name: &&str| matches!(*name, "session_digest" | "session_order");
     let names: Vec<&str> = names.filter(|name| !is_other(name)).collect();
     names.join(" ")
 }
