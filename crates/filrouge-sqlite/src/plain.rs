@@ -1,6 +1,6 @@
 //! A SQLite file with plain tables, which is not a ledger's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,7 +22,11 @@ const REMAINS: &str =
     "in the write-ahead log of the SQLite file, until no reader uses it and the next write";
 
 /// A SQLite file with plain tables: WAL, and every commit is flushed. Deleted bytes are overwritten with zeros.
-pub struct PlainFile(Arc<Mutex<File>>);
+pub struct PlainFile {
+    path: PathBuf,
+    /// The file, once it was opened.
+    file: Arc<Mutex<Option<File>>>,
+}
 
 struct File {
     conn: Connection,
@@ -31,31 +35,38 @@ struct File {
 }
 
 impl PlainFile {
-    /// Opens the file, and creates it and its directory if they are missing; then only their owner can access them.
-    ///
-    /// # Errors
-    /// `store_unavailable` if the file cannot be created or its file system does not allow WAL; `integrity_error` if
-    /// it is no database.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        check_version()?;
-        prepare(path)?;
-        let conn = writer(path, BUSY_TIMEOUT)?;
-        // An earlier process may have ended before it emptied the WAL.
-        let file = File {
-            conn,
-            must_empty_wal: true,
-        };
-        Ok(Self(Arc::new(Mutex::new(file))))
+    /// The file at `path`. It is opened when it is first used, and created with its directory if they are missing; then
+    /// only their owner can access them.
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            file: Arc::default(),
+        }
     }
 
     async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut File) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, PlainError> {
-        let file = self.0.clone();
-        let done = tokio::task::spawn_blocking(move || work(&mut lock(&file))).await;
-        let done = done.map_err(|e| PlainError::Unavailable(format!("SQLite: {e}")))?;
-        done.map_err(|e| plain_error(&e))
+        let (path, file) = (self.path.clone(), self.file.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            let mut slot = lock(&file);
+            let file = match &mut *slot {
+                Some(file) => file,
+                none => none.insert(File::open(&path).map_err(open_error)?),
+            };
+            work(file).map_err(|e| plain_error(&e))
+        });
+        let done = done.await;
+        done.map_err(|e| PlainError::Unavailable(format!("SQLite: {e}")))?
+    }
+}
+
+/// The error for a file that could not be opened.
+fn open_error(failure: Failure) -> PlainError {
+    match failure.code.retry() {
+        true => PlainError::Unavailable(failure.detail),
+        false => PlainError::Refused(failure.detail),
     }
 }
 
@@ -90,6 +101,16 @@ impl PlainDatabase for PlainFile {
 }
 
 impl File {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        check_version()?;
+        prepare(path)?;
+        Ok(Self {
+            conn: writer(path, BUSY_TIMEOUT)?,
+            // An earlier process may have ended before it emptied the WAL.
+            must_empty_wal: true,
+        })
+    }
+
     /// Empties the WAL, unless readers prevent it for longer than `timeout`.
     fn empty_wal(&mut self, timeout: Duration) -> rusqlite::Result<()> {
         self.conn.busy_timeout(timeout)?;

@@ -42,13 +42,12 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Tables in the SQLite file at `path`, which is created if it is missing.
+    /// Tables in the SQLite file at `path`, which is opened when a method is first called, and created if it is missing.
     ///
     /// # Errors
-    /// `invalid` if two tenants have the same number; `store_unavailable` and `integrity_error` if the file cannot be
-    /// opened.
+    /// `invalid` if two tenants have the same number.
     pub fn sqlite(path: &Path, settings: TablesSettings) -> Result<Self> {
-        Self::new(Box::new(PlainFile::open(path)?), Sql::sqlite(), settings)
+        Self::new(Box::new(PlainFile::new(path)), Sql::sqlite(), settings)
     }
 
     /// Tables in `schema` of the PostgreSQL database at `url`, which has the form of a store's (docs/postgresql.md).

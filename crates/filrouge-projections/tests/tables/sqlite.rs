@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use filrouge_projections::Target;
+use filrouge_projections::tables::{Tables, TablesSettings};
+use filrouge_projections::{Target, TargetError};
 use filrouge_sqlite::PlainFile;
 use filrouge_store::plain::{PlainDatabase, Statement};
 
@@ -63,10 +64,25 @@ async fn the_file_is_its_owners() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/tables.db");
-    let file = PlainFile::open(&path).unwrap();
+    let file = PlainFile::new(&path);
     file.run(vec![Statement::new("CREATE TABLE t (x TEXT)")])
         .await
         .unwrap();
     let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// The projector calls an absent target again, so a path that cannot be opened must not stop a server's start.
+#[tokio::test]
+async fn a_file_that_cannot_be_created_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let blocked = folder.path().join("blocked");
+    std::fs::write(&blocked, "no folder").unwrap();
+    let path = blocked.join("tables.db");
+    let tables = Tables::sqlite(&path, TablesSettings::default()).unwrap();
+    let away = tables.published().await;
+    assert!(matches!(away, Err(TargetError::Unavailable(_))), "{away:?}");
+    std::fs::remove_file(&blocked).unwrap();
+    assert_eq!(tables.published().await.unwrap(), None);
+    assert!(path.exists());
 }

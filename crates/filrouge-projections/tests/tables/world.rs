@@ -58,7 +58,7 @@ impl World {
     pub(crate) async fn value(&self, query: &str) -> String {
         match &self.place {
             Place::Sqlite(folder) => {
-                let file = PlainFile::open(&folder.path().join("tables.db")).unwrap();
+                let file = PlainFile::new(&folder.path().join("tables.db"));
                 let statement = Statement::new(format!("SELECT CAST(({query}) AS text)"));
                 let rows = file.run(vec![statement]).await.unwrap();
                 rows[0][0][0].clone().unwrap_or_default()
@@ -75,7 +75,7 @@ impl World {
     pub(crate) async fn change(&self, statement: &str) {
         match &self.place {
             Place::Sqlite(folder) => {
-                let file = PlainFile::open(&folder.path().join("tables.db")).unwrap();
+                let file = PlainFile::new(&folder.path().join("tables.db"));
                 file.run(vec![Statement::new(statement)]).await.unwrap();
             }
             Place::Postgres(database) => {
