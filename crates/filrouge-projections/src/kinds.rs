@@ -1,11 +1,16 @@
 //! The kinds of targets.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_types::Failure;
+
 use crate::http::{Credentials, Endpoint};
 use crate::opensearch::{OpenSearch, OpenSearchSettings};
+use crate::tables::{Tables, TablesSettings};
 use crate::target::{Target, TargetError};
+use crate::vectors::Vectors;
 use crate::weaviate::{Weaviate, WeaviateSettings};
 
 /// How a target is reached, as a projection's settings say.
@@ -17,10 +22,14 @@ pub struct TargetSettings {
     pub user: Option<String>,
     /// The user's password, or without a user a key.
     pub secret: Option<String>,
-    /// What the names of the projection's tables, indexes or collections begin with.
+    /// What the names of the projection's indexes or collections begin with; for tables in PostgreSQL the schema.
     pub prefix: String,
     /// How long one call may take.
     pub timeout: Duration,
+    /// What computes vectors; `None` stores none.
+    pub vectors: Option<Arc<dyn Vectors>>,
+    /// What only the kind `tables` has.
+    pub tables: TablesSettings,
 }
 
 /// A kind of targets.
@@ -30,6 +39,8 @@ pub struct Kind {
     pub name: &'static str,
     /// The version of the rows that it makes. A projection with rows of another version is rebuilt.
     pub version: u32,
+    /// The settings that some kinds do not have, and this one has.
+    pub settings: &'static [&'static str],
     /// Prepares a target, which may be away. Fails with a text if the settings are wrong.
     pub open: fn(&TargetSettings) -> Result<Arc<dyn Target>, String>,
 }
@@ -39,12 +50,20 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "opensearch",
         version: 1,
+        settings: &["user", "vectors"],
         open: opensearch,
     },
     Kind {
         name: "weaviate",
         version: 1,
+        settings: &["user", "vectors"],
         open: weaviate,
+    },
+    Kind {
+        name: "tables",
+        version: 1,
+        settings: &["tenant_ids", "reporting_role"],
+        open: tables,
     },
 ];
 
@@ -71,7 +90,7 @@ fn opensearch(settings: &TargetSettings) -> Result<Arc<dyn Target>, String> {
     opened(OpenSearch::new(OpenSearchSettings {
         endpoint: settings.endpoint(Credentials::ApiKey),
         prefix: settings.prefix.clone(),
-        vectors: None,
+        vectors: settings.vectors.clone(),
     }))
 }
 
@@ -83,8 +102,36 @@ fn weaviate(settings: &TargetSettings) -> Result<Arc<dyn Target>, String> {
     opened(Weaviate::new(WeaviateSettings {
         endpoint: settings.endpoint(Credentials::Bearer),
         prefix,
-        vectors: None,
+        vectors: settings.vectors.clone(),
     }))
+}
+
+fn tables(settings: &TargetSettings) -> Result<Arc<dyn Target>, String> {
+    let own = settings.tables.clone();
+    let tables = match settings.url.split_once(':') {
+        Some(("sqlite", path)) if !path.is_empty() => {
+            if settings.secret.is_some() || own.reporting_role.is_some() {
+                return Err("a SQLite file has neither a secret nor a reporting_role".to_owned());
+            }
+            Tables::sqlite(Path::new(path), own)
+        }
+        Some(("postgres" | "postgresql", _)) => {
+            let password = settings.secret.as_deref();
+            Tables::postgres(&settings.url, password, &settings.prefix, own)
+        }
+        // Nothing of it is quoted, because even a malformed URL may contain a password.
+        _ => {
+            let message = "the url is neither sqlite:PATH nor postgres://user@host/database";
+            return Err(message.to_owned());
+        }
+    };
+    match tables {
+        Ok(tables) => Ok(Arc::new(tables)),
+        Err(Failure { detail, hint, .. }) => Err(match hint {
+            Some(hint) => format!("{detail}; {hint}"),
+            None => detail,
+        }),
+    }
 }
 
 fn opened<T: Target + 'static>(target: Result<T, TargetError>) -> Result<Arc<dyn Target>, String> {
@@ -101,9 +148,58 @@ impl Kind {
         KINDS.iter().find(|kind| kind.name == name)
     }
 
-    /// [`crate::Projection::structure`].
+    /// The beginning of [`crate::Projection::structure`].
     #[must_use]
     pub fn structure(&self) -> String {
         format!("{}/{}", self.name, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(kind: &str, url: &str, secret: Option<&str>) -> Result<Arc<dyn Target>, String> {
+        let kind = Kind::named(kind).unwrap();
+        (kind.open)(&TargetSettings {
+            url: url.to_owned(),
+            user: None,
+            secret: secret.map(str::to_owned),
+            prefix: "filrouge_copy".to_owned(),
+            timeout: Duration::from_secs(1),
+            vectors: None,
+            tables: TablesSettings::default(),
+        })
+    }
+
+    #[test]
+    fn opening_contacts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tables.db");
+        let file = format!("sqlite:{}", path.display());
+        for (kind, url) in [
+            ("opensearch", "http://127.0.0.1:1"),
+            ("weaviate", "https://127.0.0.1:1"),
+            ("tables", "postgres://u@127.0.0.1:1/d"),
+            ("tables", file.as_str()),
+        ] {
+            assert!(open(kind, url, None).is_ok(), "{kind} {url}");
+        }
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn urls_of_other_forms_are_refused_without_being_shown() {
+        for (kind, url) in [
+            ("opensearch", "ftp://host/swordfish"),
+            ("weaviate", "http://u:swordfish@host"),
+            ("tables", "mysql://u:swordfish@host/d"),
+            ("tables", "sqlite:"),
+            ("tables", "postgres://u:swordfish@host/d?sslmode=maybe"),
+        ] {
+            let refused = open(kind, url, None).err().unwrap();
+            assert!(!refused.contains("swordfish"), "{refused}");
+        }
+        assert!(open("tables", "sqlite:a.db", Some("secret")).is_err());
     }
 }

@@ -57,8 +57,8 @@ pub struct Projection {
     pub name: ProjectionName,
     /// The target.
     pub target: Arc<dyn Target>,
-    /// The kind of the target and the version of the rows that it makes, such as `opensearch/1`. When it changes, the
-    /// projection is rebuilt.
+    /// The kind of the target, the version of the rows that it makes, such as `opensearch/1`, and those of its settings
+    /// on which rows depend. When it changes, the projection is rebuilt.
     pub structure: String,
     /// What the projection has of the ledger.
     pub selection: Selection,

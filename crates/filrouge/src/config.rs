@@ -33,6 +33,7 @@ pub(crate) mod sources;
 mod spool;
 mod store;
 mod team;
+mod vectors;
 mod webhooks;
 
 pub(crate) use access::AccessConfig;
@@ -219,7 +220,7 @@ impl Config {
         let webhooks = enabled.map(WebhookConfig::settings);
         let webhooks = Webhooks::new(webhooks.collect::<Result<_, _>>()?)?;
         for projection in self.projections.iter().filter(|p| p.enabled) {
-            projection.open()?;
+            projection.check(self.search.kind)?;
         }
         Ok((access, webhooks))
     }

@@ -4,21 +4,66 @@ use std::sync::Arc;
 
 use filrouge_engine::Engine;
 use filrouge_projections::{Projection, ProjectionCleaner};
+use filrouge_search::embed::Embedder;
 use filrouge_types::SystemClock;
 
 use crate::config::{Config, ProjectionConfig};
 use crate::exit::Result;
 
-/// The enabled projections, and makes redactions and erasures of the engine clean them.
+/// Opens the configured embedder if one of the projections stores vectors; otherwise this would only take time.
+///
+/// # Errors
+/// If the embedder cannot be opened.
+fn embedder_of<'c>(
+    config: &Config,
+    mut projections: impl Iterator<Item = &'c ProjectionConfig>,
+) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
+    match projections.any(|projection| projection.vectors) {
+        true => config.search.embedder(),
+        false => Ok(None),
+    }
+}
+
+fn enabled(config: &Config) -> impl Iterator<Item = &ProjectionConfig> {
+    config.projections.iter().filter(|p| p.enabled)
+}
+
+/// As [`install_with`], for a command, which has opened no embedder.
+///
+/// # Errors
+/// As [`install_with`], and if the embedder cannot be opened.
+pub(crate) fn install(
+    config: &Config,
+    engine: &Arc<Engine>,
+) -> anyhow::Result<Vec<Arc<Projection>>> {
+    let embedder = embedder_of(config, enabled(config))?;
+    Ok(install_with(config, engine, embedder.as_ref())?)
+}
+
+/// Opens the enabled projections, and makes redactions and erasures of the engine clean them. `embedder` is the
+/// configured one.
 ///
 /// # Errors
 /// [`crate::exit::Usage`] when the settings of one are wrong. Without it, its copies of erased contents would stay.
-pub(crate) fn install(config: &Config, engine: &Arc<Engine>) -> Result<Vec<Arc<Projection>>> {
-    let enabled = config.projections.iter().filter(|p| p.enabled);
-    let opened = enabled.map(|projection| projection.open().map(Arc::new));
+pub(crate) fn install_with(
+    config: &Config,
+    engine: &Arc<Engine>,
+    embedder: Option<&Arc<dyn Embedder>>,
+) -> Result<Vec<Arc<Projection>>> {
+    let opened = enabled(config).map(|projection| projection.open(embedder).map(Arc::new));
     let projections = opened.collect::<Result<Vec<_>>>()?;
     ProjectionCleaner::install(engine, projections.clone(), Arc::new(SystemClock));
     Ok(projections)
+}
+
+/// Opens the projection with this name, even if it is not enabled.
+///
+/// # Errors
+/// [`crate::exit::Usage`] if no projection has this name, or its settings are wrong; if the embedder cannot be opened.
+pub(crate) fn open_named(config: &Config, name: &str) -> anyhow::Result<Projection> {
+    let projection = named(config, name)?;
+    let embedder = embedder_of(config, std::iter::once(projection))?;
+    Ok(projection.open(embedder.as_ref())?)
 }
 
 /// The configuration of a projection.

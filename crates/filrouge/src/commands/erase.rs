@@ -48,7 +48,7 @@ pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
     let opened = open(config, IfMissing::Fail, Index::IfExists).await?;
     if let Err(error) = install(config, &opened.engine) {
         opened.close().await;
-        return Err(error.into());
+        return Err(error);
     }
     let caller = operator(config);
     if !args.consent.yes {

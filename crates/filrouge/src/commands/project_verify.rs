@@ -10,11 +10,11 @@ use crate::config::Config;
 use crate::exit::code;
 use crate::open::{IfMissing, refuse_unverified, with};
 use crate::output::{printable, show};
-use crate::projections::named;
+use crate::projections::open_named;
 
 pub(super) async fn run(config: &Config, name: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
-    let projection = named(config, name)?.open()?;
+    let projection = open_named(config, name)?;
     let mut differences = Vec::new();
     let report = |difference: &Difference| differences.push(difference.clone());
     let verified = with(config, IfMissing::Fail, async |opened, _| {

@@ -23,7 +23,7 @@ use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{OpenStore, open_to_serve, remembers_keys, store_exists};
 use crate::output::print;
-use crate::projections::install;
+use crate::projections::install_with;
 use crate::stop::StopSignals;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
@@ -79,6 +79,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     };
     raise_descriptor_limit(limits.connections);
     std::panic::set_hook(Box::new(report_panic));
+    let projections = install_with(config, &engine, embedder.as_ref())?;
     let search_settings = search_settings(config, &engine, &mcp_settings, embedder);
     let indexer = search_settings
         .indexes
@@ -86,7 +87,6 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
         .map(Indexer::start)
         .transpose()?;
     let feed = search_settings.feed.clone();
-    let projections = install(config, &engine)?;
     let app = App::new(
         engine,
         authority,

@@ -1,18 +1,23 @@
 //! The sections `[[projections]]`: copies of the ledger in other stores (ADR 0042).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_projections::tables::TablesSettings;
 use filrouge_projections::{
-    Counts, Field, KINDS, Kind, Projection, ProjectionName, Selection, TargetSettings,
+    Counts, Field, KINDS, Kind, Projection, ProjectionName, Selection, Target, TargetSettings,
 };
+use filrouge_search::embed::Embedder;
 use filrouge_types::{Channel, TenantId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::layers::Layers;
+use super::layers::{Layers, format_list, format_or_none};
+use super::search::EmbedderKind;
 use super::secret::{Hidden, SecretSource};
+use super::vectors::EmbedderVectors;
 use crate::exit::{Result, Usage};
 
 /// The maximum of `clean_timeout_ms`.
@@ -36,6 +41,9 @@ struct ProjectionSection {
     channels: Option<Vec<Channel>>,
     without: Option<Vec<String>>,
     mask_personal_data: Option<bool>,
+    vectors: Option<bool>,
+    tenant_ids: Option<BTreeMap<TenantId, i32>>,
+    reporting_role: Option<String>,
     timeout_ms: Option<u64>,
     clean_timeout_ms: Option<u64>,
     enabled: Option<bool>,
@@ -51,7 +59,10 @@ pub(crate) struct ProjectionConfig {
     user: Option<String>,
     secret: Option<SecretSource>,
     prefix: String,
-    selection: Selection,
+    pub(crate) selection: Selection,
+    /// Whether vectors of the configured embedder are stored.
+    pub(crate) vectors: bool,
+    pub(crate) tables: TablesSettings,
     timeout: Duration,
     clean_timeout: Duration,
 }
@@ -85,6 +96,8 @@ fn parse_section(section: ProjectionSection, folder: &Path) -> Result<Projection
         let (kind, known) = (&section.kind, known.join(", "));
         format!("{kind:?} is no kind of projection; known: {known}")
     })?;
+    refuse_settings_of_other_kinds(kind, &section)?;
+    let selection = parse_selection(&section)?;
     let secret = match (section.secret, section.secret_file, section.secret_env) {
         (None, None, None) => None,
         (Some(secret), None, None) => Some(SecretSource::Inline(secret)),
@@ -92,6 +105,9 @@ fn parse_section(section: ProjectionSection, folder: &Path) -> Result<Projection
         (None, None, Some(name)) => Some(SecretSource::Environment(name)),
         _ => return Err("it has more than one of secret, secret_file and secret_env".to_owned()),
     };
+    if section.user.is_some() && secret.is_none() {
+        return Err("it has a user and no secret".to_owned());
+    }
     let default_prefix = || format!("filrouge_{}", section.name.replace('-', "_"));
     let prefix = section.prefix.unwrap_or_else(default_prefix);
     let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
@@ -101,34 +117,19 @@ fn parse_section(section: ProjectionSection, folder: &Path) -> Result<Projection
             "prefix is {prefix:?}; it has lower-case letters a–z, digits and '_', begins with a letter, and has at most {PREFIX_MAX} bytes"
         ));
     }
-    if section.tenants.as_ref().is_some_and(Vec::is_empty) {
-        return Err("tenants is empty; leave it out for all".to_owned());
-    }
-    if section.channels.as_ref().is_some_and(Vec::is_empty) {
-        return Err("channels is empty; leave it out for all".to_owned());
-    }
-    let defaults = Selection::default();
-    let without = match section.without {
-        Some(fields) => {
-            let fields = fields.iter().map(|field| field.parse::<Field>());
-            let fields = fields.collect::<Result<BTreeSet<Field>, _>>();
-            fields.map_err(|e| format!("without: {e}"))?
-        }
-        None => defaults.without,
-    };
     Ok(ProjectionConfig {
         name,
         enabled: section.enabled.unwrap_or(true),
         kind,
-        url: section.url,
+        url: from_folder(section.url, folder),
         user: section.user,
         secret,
         prefix,
-        selection: Selection {
-            tenants: section.tenants.map(BTreeSet::from_iter),
-            channels: section.channels.map(BTreeSet::from_iter),
-            without,
-            mask_personal_data: section.mask_personal_data.unwrap_or(false),
+        selection,
+        vectors: section.vectors.unwrap_or(false),
+        tables: TablesSettings {
+            tenant_ids: section.tenant_ids.unwrap_or_default(),
+            reporting_role: section.reporting_role,
         },
         timeout: milliseconds(
             ("timeout_ms", section.timeout_ms),
@@ -141,6 +142,53 @@ fn parse_section(section: ProjectionSection, folder: &Path) -> Result<Projection
             CLEAN_TIMEOUT_MAX_MS,
         )?,
     })
+}
+
+fn refuse_settings_of_other_kinds(kind: &Kind, section: &ProjectionSection) -> Result<(), String> {
+    let settings = [
+        ("user", section.user.is_some()),
+        ("vectors", section.vectors.is_some()),
+        ("tenant_ids", section.tenant_ids.is_some()),
+        ("reporting_role", section.reporting_role.is_some()),
+    ];
+    for (setting, is_set) in settings {
+        if is_set && !kind.settings.contains(&setting) {
+            return Err(format!("{setting} is no setting of the kind {}", kind.name));
+        }
+    }
+    Ok(())
+}
+
+fn parse_selection(section: &ProjectionSection) -> Result<Selection, String> {
+    if section.tenants.as_ref().is_some_and(Vec::is_empty) {
+        return Err("tenants is empty; leave it out for all".to_owned());
+    }
+    if section.channels.as_ref().is_some_and(Vec::is_empty) {
+        return Err("channels is empty; leave it out for all".to_owned());
+    }
+    let without = match &section.without {
+        Some(fields) => {
+            let fields = fields.iter().map(|field| field.parse::<Field>());
+            let fields = fields.collect::<Result<BTreeSet<Field>, _>>();
+            fields.map_err(|e| format!("without: {e}"))?
+        }
+        None => Selection::default().without,
+    };
+    Ok(Selection {
+        tenants: section.tenants.clone().map(BTreeSet::from_iter),
+        channels: section.channels.clone().map(BTreeSet::from_iter),
+        without,
+        mask_personal_data: section.mask_personal_data.unwrap_or(false),
+    })
+}
+
+/// The URL with a relative path of a SQLite file taken from `folder`: all processes must find the same file, wherever
+/// they are started.
+fn from_folder(url: Hidden, folder: &Path) -> Hidden {
+    match url.0.strip_prefix("sqlite:") {
+        Some(path) if !path.is_empty() => Hidden(format!("sqlite:{}", folder.join(path).display())),
+        _ => url,
+    }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -161,30 +209,71 @@ fn milliseconds(
 }
 
 impl ProjectionConfig {
-    /// The projection, with a target that is not contacted yet.
+    /// The projection, with a target that is not contacted yet. `embedder` is the configured one.
     ///
     /// # Errors
-    /// [`Usage`] when the secret cannot be read, or the target's settings are wrong.
-    pub(crate) fn open(&self) -> Result<Projection> {
-        let to_usage = |e: String| Usage::new(format!("projection {:?}: {e}", self.name.as_str()));
+    /// [`Usage`] when the secret cannot be read, the target's settings are wrong, or the embedder is missing.
+    pub(crate) fn open(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<Projection> {
+        let embedder = embedder.filter(|_| self.vectors);
+        if self.vectors && embedder.is_none() {
+            return Err(self.lacks_embedder());
+        }
+        Ok(Projection {
+            name: self.name.clone(),
+            target: self.target(embedder)?,
+            structure: self.structure(embedder),
+            selection: self.selection.clone(),
+            timeout: self.timeout,
+            clean_timeout: self.clean_timeout,
+            counts: Counts::default(),
+        })
+    }
+
+    /// Checks the settings without opening an embedder, which is of this kind.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn check(&self, embedder: EmbedderKind) -> Result<()> {
+        if self.vectors && embedder == EmbedderKind::None {
+            return Err(self.lacks_embedder());
+        }
+        self.target(None).map(drop)
+    }
+
+    fn usage(&self, detail: &str) -> Usage {
+        Usage::new(format!("projection {:?}: {detail}", self.name.as_str()))
+    }
+
+    fn lacks_embedder(&self) -> Usage {
+        self.usage("vectors is true, and search.embedder.kind is none")
+            .with_hint("kind = \"minilm\" or \"http\" in [search.embedder]")
+    }
+
+    fn target(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<Arc<dyn Target>> {
         let secret = self.secret.as_ref().map(SecretSource::read).transpose();
-        let secret = secret.map_err(to_usage)?;
+        let secret = secret.map_err(|e| self.usage(&e))?;
         let settings = TargetSettings {
             url: self.url.0.clone(),
             user: self.user.clone(),
             secret: secret.map(|secret| secret.trim_end().to_owned()),
             prefix: self.prefix.clone(),
             timeout: self.timeout,
+            vectors: embedder.map(EmbedderVectors::shared),
+            tables: self.tables.clone(),
         };
-        Ok(Projection {
-            name: self.name.clone(),
-            target: (self.kind.open)(&settings).map_err(to_usage)?,
-            structure: self.kind.structure(),
-            selection: self.selection.clone(),
-            timeout: self.timeout,
-            clean_timeout: self.clean_timeout,
-            counts: Counts::default(),
-        })
+        (self.kind.open)(&settings).map_err(|e| self.usage(&e))
+    }
+
+    /// The kind, and those settings of the target on which rows depend.
+    fn structure(&self, embedder: Option<&Arc<dyn Embedder>>) -> String {
+        let mut structure = self.kind.structure();
+        if let Some(embedder) = embedder {
+            structure += &format!(" vectors of {}", embedder.id());
+        }
+        if !self.tables.tenant_ids.is_empty() {
+            structure += &format!(" tenant_ids {}", json!(self.tables.tenant_ids));
+        }
+        structure
     }
 
     /// The projection as `config show` lists it, as JSON and as a line of text. The URL and the secret are left out.
@@ -208,10 +297,23 @@ impl ProjectionConfig {
         let without: Vec<&str> = selection.without.iter().map(|f| f.as_str()).collect();
         let (kind, prefix, masks) = (self.kind.name, &self.prefix, selection.mask_personal_data);
         let (timeout_ms, clean_timeout_ms) = (millis(self.timeout), millis(self.clean_timeout));
+        let (vectors, tables) = (self.vectors, &self.tables);
+        let numbers = tables.tenant_ids.iter();
+        let numbers: Vec<_> = numbers
+            .map(|(tenant, number)| format!("{tenant}={number}"))
+            .collect();
+        let own = match self.kind.name {
+            "tables" => format!(
+                "; tenant_ids {}; reporting_role {}",
+                format_list(&numbers),
+                format_or_none(&tables.reporting_role)
+            ),
+            _ => format!("; vectors {vectors}"),
+        };
         let is_on = if self.enabled { "" } else { "not enabled; " };
         let line = format!(
             "{is_on}{kind}; prefix {prefix}; secret: {secret}; tenants {}; channels {}; without {}; \
-             mask_personal_data {masks}; timeout_ms {timeout_ms}; clean_timeout_ms {clean_timeout_ms}",
+             mask_personal_data {masks}{own}; timeout_ms {timeout_ms}; clean_timeout_ms {clean_timeout_ms}",
             tenants.join(", "),
             channels.join(", "),
             without.join(", "),
@@ -219,8 +321,9 @@ impl ProjectionConfig {
         let document = json!({
             "name": self.name.as_str(), "enabled": self.enabled, "kind": kind, "prefix": prefix,
             "user": self.user, "secret": secret, "tenants": tenants, "channels": channels,
-            "without": without, "mask_personal_data": masks, "timeout_ms": timeout_ms,
-            "clean_timeout_ms": clean_timeout_ms,
+            "without": without, "mask_personal_data": masks, "vectors": vectors,
+            "tenant_ids": tables.tenant_ids, "reporting_role": tables.reporting_role,
+            "timeout_ms": timeout_ms, "clean_timeout_ms": clean_timeout_ms,
         });
         (document, line)
     }

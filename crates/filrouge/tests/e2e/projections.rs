@@ -15,6 +15,13 @@ url = "http://127.0.0.1:9/"
 clean_timeout_ms = 200
 "#;
 
+/// A projection into tables in a SQLite file beside the configuration file, with more settings.
+fn tables(more: &str) -> String {
+    format!(
+        "[[projections]]\nname = \"copy\"\nkind = \"tables\"\nurl = \"sqlite:copy.db\"\n{more}\n"
+    )
+}
+
 #[test]
 fn without_its_target_a_projection_is_reported_and_the_ledger_works() {
     let world = World::new();
@@ -75,6 +82,32 @@ fn wrong_settings_of_projections_are_refused() {
             "more than one",
         ),
         (format!("{AWAY}secret_file = \"absent\""), "absent"),
+        (format!("{AWAY}user = \"u\""), "a user and no secret"),
+        (format!("{AWAY}schema = \"s\""), "unknown field"),
+        (
+            format!("{AWAY}reporting_role = \"r\""),
+            "reporting_role is no setting of the kind opensearch",
+        ),
+        (
+            format!("{AWAY}vectors = true"),
+            "search.embedder.kind is none",
+        ),
+        (
+            AWAY.replace("opensearch", "tables"),
+            "the url is neither sqlite:PATH nor postgres://",
+        ),
+        (
+            format!("{}vectors = true", tables("")),
+            "vectors is no setting of the kind tables",
+        ),
+        (
+            tables("tenant_ids = { a = 1, b = 1 }"),
+            "the same number for two tenants",
+        ),
+        (
+            tables("reporting_role = \"r\""),
+            "a SQLite file has neither a secret nor a reporting_role",
+        ),
     ] {
         write_config(&world, &text);
         let output = world.run(&["serve", "--listen", "127.0.0.1:0"]);
@@ -85,4 +118,9 @@ fn wrong_settings_of_projections_are_refused() {
     let unknown = world.run(&["project", "rebuild", "other"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(world.ok(&["config", "show"]).contains("projections.copy"));
+    write_config(&world, &tables("tenant_ids = { acme = 7 }"));
+    let shown = world.ok(&["config", "show"]);
+    assert!(shown.contains("tenant_ids acme=7"), "{shown}");
+    // Nothing was opened.
+    assert!(!world.path("config/filrouge/copy.db").exists());
 }
