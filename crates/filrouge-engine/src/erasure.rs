@@ -99,6 +99,24 @@ impl Erasure {
         target: RedactionTarget,
         reason: &str,
     ) -> Result<Written<Redacted>, Failure> {
+        let redacted = self.redact_in_ledger(caller, session_id.clone(), target, reason);
+        let redacted = redacted.await?;
+        let scope = &caller.scope(Permission::Redact)?;
+        self.clean_copies(scope, &session_id).await;
+        Ok(redacted)
+    }
+
+    /// As [`Self::redact`], but leaves the projections to [`Self::store_receipts`], which the caller must call next.
+    ///
+    /// # Errors
+    /// As [`Self::redact`].
+    pub async fn redact_in_ledger(
+        &self,
+        caller: &Caller,
+        session_id: SessionId,
+        target: RedactionTarget,
+        reason: &str,
+    ) -> Result<Written<Redacted>, Failure> {
         let scope = &caller.scope(Permission::Redact)?;
         if reason.trim().is_empty() {
             return Err(invalid(
@@ -130,7 +148,6 @@ impl Erasure {
             replayed,
             "[SESSIONS][REDACT]"
         );
-        self.clean_copies(scope, &session_id).await;
         Ok(Written::new(redacted, replayed, stored.durability))
     }
 

@@ -53,6 +53,16 @@ async fn without_a_projector_the_caller_cleans() {
 }
 
 #[tokio::test]
+async fn a_redaction_cleans_once() {
+    let world = World::new();
+    filled(&world).await;
+    let before = world.target.calls();
+    assert_eq!(world.redact("redacted").await.status, ERASED);
+    // One writes the session, and one deletes its older rows.
+    assert_eq!(world.target.calls() - before, 2);
+}
+
+#[tokio::test]
 async fn a_target_that_is_away_is_cleaned_when_it_is_back() {
     let world = World::impatient();
     filled(&world).await;

@@ -166,13 +166,13 @@ impl World {
         recorded.await.unwrap();
     }
 
-    /// Redacts the answer of the first turn; returns the projection's receipt.
+    /// Redacts the answer of the first turn, as the command line does; returns the projection's receipt.
     pub(super) async fn redact(&self, session: &str) -> StoreReceipt {
         let session: SessionId = session.parse().unwrap();
         let target = RedactionTarget::Items(Seqs::from_ranges(vec![(2, 2)]).unwrap());
         let erasure = &self.engine.erasure;
         let caller = caller();
-        let redacted = erasure.redact(&caller, session.clone(), target, "asked to");
+        let redacted = erasure.redact_in_ledger(&caller, session.clone(), target, "asked to");
         redacted.await.unwrap();
         let scope = caller.scope(Permission::Redact).unwrap();
         let mut receipts = erasure.store_receipts(&scope, &session).await;

@@ -66,13 +66,14 @@ async fn redact(
             anyhow::bail!("nothing was redacted");
         }
     }
-    let redacted = erasure
-        .redact(caller, session.clone(), target, &args.reason)
-        .await?
-        .into_value();
     let removes_title = leftovers.title
         && (args.with_title
             || (asks && ask_confirmation("Remove the title too?", &["yes"], no_terminal)?));
+    // Nothing asks from here to the receipts, which clean the projections, once for items and title.
+    let redacted = erasure
+        .redact_in_ledger(caller, session.clone(), target, &args.reason)
+        .await?
+        .into_value();
     let title_removed = match removes_title {
         true => leftovers.remove_title(engine, caller, &session).await,
         false => Ok(()),
