@@ -1,6 +1,6 @@
 //! How far a generation is filled, as the process that fills it knows, and the next changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use filrouge_engine::{ChangedSession, Engine, Extent};
 use filrouge_store::ledger::Position;
@@ -9,6 +9,7 @@ use filrouge_types::{Channel, Failure};
 use crate::position::has_reached;
 use crate::projection::Projection;
 use crate::reading::read_unmasked;
+use crate::selection::Selection;
 use crate::state::Filled;
 use crate::target::{SessionKey, SessionUpdate};
 
@@ -16,6 +17,36 @@ use crate::target::{SessionKey, SessionUpdate};
 pub(crate) const COMMITS_PER_PAGE: usize = 256;
 /// The maximum number of sessions of which the feed remembers that they were read entirely.
 const REMEMBERED_MAX: usize = 100_000;
+
+/// The sessions of the selected tenants that the ledger has now.
+///
+/// # Errors
+/// The ledger's errors.
+pub async fn selected_sessions(
+    engine: &Engine,
+    selection: &Selection,
+) -> Result<BTreeSet<SessionKey>, Failure> {
+    let (mut sessions, mut after) = (BTreeSet::new(), Position::default());
+    loop {
+        let feed = &engine.index_feed;
+        let changed = feed.changed_after(after.clone(), COMMITS_PER_PAGE).await?;
+        let Some(changed) = changed.filter(|changed| changed.end != after) else {
+            return Ok(sessions);
+        };
+        for session in changed.sessions {
+            let key = SessionKey {
+                tenant: session.tenant,
+                session: session.session,
+            };
+            if session.erased {
+                sessions.remove(&key);
+            } else if selection.has_tenant(&key.tenant) {
+                sessions.insert(key);
+            }
+        }
+        after = changed.end;
+    }
+}
 
 /// The reader of the changes for a generation.
 pub(crate) struct Feed {

@@ -32,15 +32,16 @@ mod weaviate;
 mod tests;
 
 pub use cleaner::ProjectionCleaner;
+pub use feed::selected_sessions;
 pub use http::{Credentials, Endpoint};
 pub use kinds::{KINDS, Kind, TargetSettings};
 pub use opensearch::{OpenSearch, OpenSearchSettings};
 pub use projection::{CountValues, Counts, Projection, ProjectionName, ProjectionNameError};
 pub use projector::Projector;
-pub use reading::read_session;
+pub use reading::{is_of_session, read_session};
 pub use selection::{Field, Selection};
 pub use state::DeadLetter;
-pub use status::{ProjectionStatus, begin_rebuild, projection_status};
+pub use status::{ProjectionStatus, begin_rebuild, projection_status, retry_dead_letters};
 pub use target::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 pub use vectors::Vectors;
 pub use verify::{Difference, DifferenceKind, Verified, VerifyError, verify};

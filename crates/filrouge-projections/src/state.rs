@@ -184,7 +184,7 @@ pub struct DeadLetter {
     pub reason: String,
     /// The number of attempts.
     pub attempts: u32,
-    /// When the newest attempt failed.
+    /// When the newest attempt failed; 1970 while an operator has asked for another one.
     pub at: Timestamp,
 }
 

@@ -9,7 +9,12 @@ use serde::Serialize;
 use crate::feed::COMMITS_PER_PAGE;
 use crate::position::StoredPosition;
 use crate::projection::ProjectionName;
-use crate::state::{DeadLetter, Filled, State, read_letters, read_uncleaned, state_note};
+use crate::state::{
+    DeadLetter, Filled, State, change_letters, read_letters, read_uncleaned, state_note,
+};
+
+/// The time of the newest attempt of a dead letter that is due at once.
+const RETRIED_AT_ONCE: Timestamp = Timestamp::from_micros(0);
 
 /// The status of a projection in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -118,4 +123,20 @@ pub async fn begin_rebuild(engine: &Engine, name: &ProjectionName, now: Timestam
         },
     )
     .await
+}
+
+/// Makes the process that feeds the projection try all dead letters again at once, instead of ten minutes after their
+/// newest attempt. Returns their number.
+///
+/// # Errors
+/// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed.
+pub async fn retry_dead_letters(engine: &Engine, name: &ProjectionName) -> Result<usize> {
+    let count = read_letters(engine.ledger(), name).await?.len();
+    change_letters(engine.ledger(), name, |letters| {
+        for letter in letters {
+            letter.at = RETRIED_AT_ONCE;
+        }
+    })
+    .await?;
+    Ok(count)
 }

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use filrouge_engine::notes::{Stored, read_note};
 use filrouge_engine::{Engine, Extent};
-use filrouge_store::ledger::Position;
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use crate::feed::COMMITS_PER_PAGE;
+use crate::feed::selected_sessions;
 use crate::projection::Projection;
 use crate::reading::{is_of_session, read_session};
 use crate::state::{State, state_note};
@@ -112,7 +111,7 @@ pub async fn verify(
         generation,
     };
     let mut lag = comparison.wait_until_current().await?;
-    let sessions = comparison.ledger_sessions().await?;
+    let sessions = selected_sessions(engine, &projection.selection).await?;
     let mut verified = Verified::default();
     let mut again = Vec::new();
     for key in &sessions {
@@ -186,30 +185,6 @@ impl Comparison<'_> {
                 return Ok(lag);
             }
             sleep(POLL_INTERVAL).await;
-        }
-    }
-
-    /// The sessions of the selected tenants.
-    async fn ledger_sessions(&self) -> Result<BTreeSet<SessionKey>, Failure> {
-        let (mut sessions, mut after) = (BTreeSet::new(), Position::default());
-        loop {
-            let feed = &self.engine.index_feed;
-            let changed = feed.changed_after(after.clone(), COMMITS_PER_PAGE).await?;
-            let Some(changed) = changed.filter(|changed| changed.end != after) else {
-                return Ok(sessions);
-            };
-            for session in changed.sessions {
-                let key = SessionKey {
-                    tenant: session.tenant,
-                    session: session.session,
-                };
-                if session.erased {
-                    sessions.remove(&key);
-                } else if self.projection.selection.has_tenant(&key.tenant) {
-                    sessions.insert(key);
-                }
-            }
-            after = changed.end;
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) use operation::{
     Anchor, ConfigCommand, Doctor, DoctorSession, DoctorSpool, DoctorWebhooks, Keyring, Keys,
     Migrate, MigrateCommand, NewKey,
 };
-pub(crate) use project::{Project, RunProjections};
+pub(crate) use project::{ExportTables, Project, RunProjections, TableFormat};
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
 pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources, program_names};
 pub(crate) use stats::{KpiFormat, Stats};
@@ -131,7 +131,7 @@ pub(crate) enum Command {
     /// Run and resume teams of people and agents
     #[command(subcommand)]
     Team(Team),
-    /// Feed, rebuild and compare projections: copies of the ledger in other stores
+    /// Feed, rebuild, compare and export projections: copies of the ledger in other stores
     #[command(subcommand)]
     Project(Project),
     /// Verify that stored data is unchanged

@@ -42,7 +42,9 @@ mod models_check;
 mod models_install;
 mod models_list;
 mod named_session;
+mod project_export;
 mod project_rebuild;
+mod project_retry;
 mod project_run;
 mod project_status;
 mod project_verify;
@@ -134,6 +136,10 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Project::Run(args) => return project_run::run(&config, &args).await,
             Project::Rebuild { name } => project_rebuild::run(&config, &name).await?,
             Project::Verify { name } => return project_verify::run(&config, &name).await,
+            Project::Retry { name } => project_retry::run(&config, &name).await?,
+            Project::Export(args) => {
+                return project_export::run(&config, &args, cli.options.tenant.is_some()).await;
+            }
             Project::Status => return project_status::run(&config).await,
         },
         Command::Doctor { command, sessions } => {

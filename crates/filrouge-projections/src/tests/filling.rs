@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::Channel;
+use filrouge_types::{Channel, Clock};
 
 use super::world::{World, key};
 use crate::projector::Next;
-use crate::{Field, Selection};
+use crate::{Field, Selection, retry_dead_letters};
 
 #[tokio::test]
 async fn a_new_projection_gets_all_sessions_and_then_each_change() {
@@ -98,6 +98,13 @@ async fn a_refused_session_is_a_dead_letter_until_the_target_accepts_it() {
     world.clock.advance(600 * 1_000_000);
     world.fill().await;
     assert_eq!(world.status().await.dead_letters[0].attempts, 2);
+    // at once when an operator asks for it,
+    let name = &world.projection.name;
+    let retried = retry_dead_letters(&world.engine, name).await.unwrap();
+    assert_eq!(retried, 1);
+    world.fill().await;
+    let letter = &world.status().await.dead_letters[0];
+    assert_eq!((letter.attempts, letter.at), (3, world.clock.now()));
     // and entirely when it changes.
     world.target.set_refused([]);
     world.record_event("a", "e1").await;
