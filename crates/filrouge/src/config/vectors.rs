@@ -27,3 +27,39 @@ impl Vectors for EmbedderVectors {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Failing(EmbedError);
+
+    impl Embedder for Failing {
+        fn id(&self) -> &str {
+            "failing"
+        }
+
+        fn dimensions(&self) -> usize {
+            3
+        }
+
+        fn embed(&self, _: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            Err(self.0.clone())
+        }
+    }
+
+    /// Only while the embedder does not answer, the projection waits without an operator.
+    #[test]
+    fn an_embedder_that_does_not_answer_is_called_again() {
+        let embed = |error| {
+            let embedder: Arc<dyn Embedder> = Arc::new(Failing(error));
+            let vectors = EmbedderVectors::shared(&embedder);
+            assert_eq!(vectors.dimensions(), 3);
+            vectors.embed(&["text"]).unwrap_err()
+        };
+        let away = embed(EmbedError::Unavailable("away".to_owned()));
+        assert!(matches!(away, TargetError::Unavailable(_)), "{away}");
+        let refused = embed(EmbedError::Refused("wrong key".to_owned()));
+        assert!(matches!(refused, TargetError::Refused(_)), "{refused}");
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::caller::within_five_seconds;
+use crate::projected::tables;
 use crate::webhooks::write_config;
 use crate::world::World;
 
@@ -14,13 +15,6 @@ kind = "opensearch"
 url = "http://127.0.0.1:9/"
 clean_timeout_ms = 200
 "#;
-
-/// A projection into tables in a SQLite file beside the configuration file, with more settings.
-fn tables(more: &str) -> String {
-    format!(
-        "[[projections]]\nname = \"copy\"\nkind = \"tables\"\nurl = \"sqlite:copy.db\"\n{more}\n"
-    )
-}
 
 #[test]
 fn without_its_target_a_projection_is_reported_and_the_ledger_works() {
