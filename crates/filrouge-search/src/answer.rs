@@ -32,6 +32,13 @@ pub struct Excerpt {
     pub offset: usize,
     /// The text around the match, with the match between `«` and `»`.
     pub text: String,
+    /// The number of the turn in its session; only for a question of the ledger, in a search for similar questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_ordinal: Option<u64>,
+    /// How similar the question is, from 0 to 1; only in a search for similar questions. Absent for a question that was
+    /// found by shared words alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
 }
 
 /// A session in a search result, with excerpts.

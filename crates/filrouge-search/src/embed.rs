@@ -73,12 +73,21 @@ impl From<EmbedError> for Failure {
     }
 }
 
+/// The scale of [`quantize`], for a vector with one element.
+const SCALE: f32 = 20.0;
+
+/// The product of two equal vectors of unit length with `dimensions` elements, after [`quantize`].
+#[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
+pub(crate) fn greatest_product(dimensions: usize) -> f64 {
+    f64::from(SCALE * SCALE) * dimensions as f64
+}
+
 /// Quantizes a vector of unit length to eight bits per element, the form in which an index stores it. The scale depends
 /// only on the number of elements, not on the largest element of the vector. So the products of quantized vectors with
 /// the same number of elements can be compared directly.
 pub fn quantize(exact: &[f32]) -> Vec<i8> {
     #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
-    let scale = (exact.len() as f32).sqrt() * 20.0;
+    let scale = (exact.len() as f32).sqrt() * SCALE;
     // The conversion `as` saturates, and turns NaN into 0.
     #[allow(clippy::cast_possible_truncation, reason = "saturation is intended")]
     let element = |x: &f32| (x * scale).round().clamp(-127.0, 127.0) as i8;

@@ -139,6 +139,8 @@ impl ExcerptBuilder<'_> {
             seq: seq.filter(|_| self.is_ledger),
             offset,
             text,
+            turn_ordinal: None,
+            score: None,
         }
     }
 }

@@ -25,6 +25,7 @@ mod rank;
 mod reading;
 mod request;
 mod search_document;
+mod similar_turns;
 mod term;
 #[cfg(test)]
 mod tests;
@@ -42,3 +43,4 @@ pub use jiff::tz::TimeZone;
 pub use query::InvalidQuery;
 pub use request::{Mode, Order, SearchRequest};
 pub use search_document::{Malformed, Piece, SearchDocument, kind};
+pub use similar_turns::{NamedTurn, SimilarQuestion, SimilarTurns};

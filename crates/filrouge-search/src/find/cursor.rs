@@ -28,6 +28,8 @@ pub(super) struct Cursor {
     /// Whether the question was embedded for the first page. If so, the next page needs its embedding too, because it
     /// continues the same order.
     pub(super) embedded: bool,
+    /// Whether a projection named similar turns for the first page. If so, the next page needs it too.
+    pub(super) named: bool,
 }
 
 impl Cursor {
@@ -54,7 +56,7 @@ impl Cursor {
         jiff::Timestamp::from_millisecond(now).ok()?;
         let updated = words.next()?.parse().ok()?;
         let shown = words.next()?.parse().ok()?;
-        let embedded = words.next()?.parse::<u8>().ok()? == 1;
+        let basis = words.next()?.parse::<u8>().ok()?;
         let id = words.next()?.to_owned();
         let cursor = Self {
             score,
@@ -62,7 +64,8 @@ impl Cursor {
             id,
             shown,
             now,
-            embedded,
+            embedded: matches!(basis, 1 | 2),
+            named: basis == 2,
         };
         Some((fingerprint, cursor))
     }
@@ -76,9 +79,11 @@ impl Cursor {
             shown,
             now,
             embedded,
+            named,
         } = self;
-        let embedded = u8::from(*embedded);
-        format!("{PREFIX}{fingerprint:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
+        // What a projection names was found with an embedding.
+        let basis = u8::from(*embedded) + u8::from(*embedded && *named);
+        format!("{PREFIX}{fingerprint:x}.{now}.{score}.{updated}.{shown}.{basis}.{id}")
     }
 
     /// Whether a session was shown on an earlier page and needs no further page. `score`, `updated` and `id` are those
@@ -131,9 +136,16 @@ mod tests {
             shown: 3,
             now: 7,
             embedded: true,
+            named: false,
         };
         let text = cursor.encode(&request);
         assert_eq!(Cursor::parse(&text, &request).unwrap(), cursor);
+        let named = Cursor {
+            named: true,
+            ..cursor.clone()
+        };
+        let parsed = Cursor::parse(&named.encode(&request), &request);
+        assert_eq!(parsed.unwrap(), named);
         assert_eq!(started_at(&text), Some(7));
         let other = SearchRequest {
             query: "b".to_owned(),
@@ -164,6 +176,7 @@ mod tests {
             shown: 0,
             now: 0,
             embedded: false,
+            named: false,
         };
         assert!(cursor.was_shown(6, 0, "z"));
         assert!(cursor.was_shown(5, 1, "a"));

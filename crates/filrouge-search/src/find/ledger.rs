@@ -11,6 +11,7 @@ use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_sources::ledger::{LedgerSource, header};
 use filrouge_sources::{Header, Source};
+use filrouge_store::Viewer;
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::{Result, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
@@ -18,6 +19,7 @@ use tokio::runtime::Handle;
 use super::query::PreparedQuery;
 use crate::feed::listing_failure;
 use crate::ledger::{LedgerFeed, Unreadable, VerifiedTexts, index_scope_of, realm_of};
+use crate::similar_turns::{NamedTurn, SimilarQuestion, SimilarTurns};
 
 /// The name of the ledger among the sources.
 pub(super) const LEDGER_NAME: &str = "ledger";
@@ -66,6 +68,29 @@ impl LedgerSearch {
         let read = self.engine.sessions.get(&self.caller, &id);
         let session = visible_session(self.runtime.block_on(read))?;
         Ok(session.as_ref().map(header))
+    }
+
+    /// The turns of the caller that `projection` names for a question; `None` if it does not have the caller's turns.
+    pub(super) fn similar_turns(
+        &self,
+        projection: &dyn SimilarTurns,
+        (text, vector): (&str, &[f32]),
+        limit: usize,
+    ) -> Result<Option<Vec<NamedTurn>>> {
+        let viewer = self.caller.viewer();
+        let owner = match &viewer {
+            Viewer::Operator => None,
+            Viewer::EndUser(Some(identity)) => Some(identity),
+            // A projection does not know who may see an anonymous session.
+            Viewer::EndUser(None) => return Ok(None),
+        };
+        projection.similar(&SimilarQuestion {
+            tenant: self.caller.tenant(),
+            owner,
+            text,
+            vector,
+            limit,
+        })
     }
 
     /// Returns the part of the index that the caller may see.

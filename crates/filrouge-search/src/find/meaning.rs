@@ -43,7 +43,9 @@ pub(super) fn embed_question(
         }
         Some(embedder) => embedder,
         None => {
-            remarks.add_notice(format!("no embedder is set up: {by_words_notice}"));
+            remarks.add_notice(format!(
+                "no embedder is set up (setting search.embedder): {by_words_notice}"
+            ));
             let text = "the previous page was found by its meaning, and no embedder is set up";
             return match first_page_embedded {
                 Some(true) => {
@@ -60,13 +62,13 @@ pub(super) fn embed_question(
     }
     match embedder.embed(&[&text]) {
         Ok(vectors) => {
-            let vector = vectors.first().map(|vector| quantize(vector));
-            // All vectors are equally near to a zero vector.
-            let vector = vector.filter(|vector| vector.iter().any(|x| *x != 0));
-            Ok(vector.map(|vector| QuestionVector {
+            let question = vectors.into_iter().next().map(|exact| QuestionVector {
                 embedder: embedder.id().to_owned(),
-                vector,
-            }))
+                vector: quantize(&exact),
+                exact,
+            });
+            // All vectors are equally near to a zero vector.
+            Ok(question.filter(|question| question.vector.iter().any(|x| *x != 0)))
         }
         Err(why) => {
             tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
@@ -135,9 +137,12 @@ fn similar_lists<'c>(search: &SimilarSearch<'_, 'c>) -> Result<Lists<'c>, Failur
         Some(_) if query.request.mode == Mode::Meaning => Vec::new(),
         _ => search.by_words()?,
     };
-    let by_meaning = match query.vector {
-        Some(vector) => search.by_meaning(vector)?,
-        None => Vec::new(),
+    let by_meaning = match (query.vector, query.named) {
+        (Some(vector), Some(turns)) if search.searched.is_ledger() => {
+            search.by_turns(vector, turns)?
+        }
+        (Some(vector), _) => search.by_meaning(vector)?,
+        (None, _) => Vec::new(),
     };
     Ok((by_words, by_meaning))
 }
@@ -187,9 +192,14 @@ fn add_similar(similar: &SimilarMessage<'_>, all: &mut FoundSessions<'_>, at: us
     if let Some(FoundIn::Index(_, candidates)) =
         all.sessions.get_mut(at).map(|found| &mut found.found_in)
         && candidates.session == similar.session
-        && !candidates.similar.contains(&similar.document)
     {
-        candidates.similar.push(similar.document);
-        candidates.match_probability = 1.0;
+        let mut documents = candidates.similar.iter_mut();
+        match documents.find(|one| one.document == similar.document.document) {
+            Some(known) => known.score = known.score.or(similar.document.score),
+            None => {
+                candidates.similar.push(similar.document);
+                candidates.match_probability = 1.0;
+            }
+        }
     }
 }

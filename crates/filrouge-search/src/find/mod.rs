@@ -7,6 +7,7 @@ mod found;
 mod indexed;
 mod ledger;
 mod meaning;
+mod named;
 mod page;
 mod query;
 mod scan;
@@ -30,12 +31,14 @@ use crate::feed::Indexes;
 use crate::parsed_search::ParsedSearch;
 use crate::rank::rounded;
 use crate::request::SearchRequest;
+use crate::similar_turns::SimilarTurns;
 use crate::weigh::Words;
 use cursor::Cursor;
 pub use cursor::started_at;
 use found::{FoundIn, FoundSession, FoundSessions, Remarks};
 use indexed::IndexSearch;
 pub use ledger::LedgerSearch;
+use named::NamedSearch;
 use page::Page;
 use query::PreparedQuery;
 use search_space::{SearchSpace, SearchedIndex};
@@ -54,6 +57,7 @@ pub struct Searcher {
     /// Whether the ledger is scanned as one of the sources of `library`, instead of searched by its index.
     scans_ledger: bool,
     embedder: Option<Arc<dyn Embedder>>,
+    similar_turns: Option<Arc<dyn SimilarTurns>>,
     /// As in [`IndexSearch::max_candidates`].
     max_candidates: usize,
     /// The time for which a listing of a source, and the comparison of its index with it, is used again.
@@ -70,6 +74,7 @@ impl Searcher {
             ledger: None,
             scans_ledger: false,
             embedder: None,
+            similar_turns: None,
             max_candidates: indexed::DEFAULT_MAX_CANDIDATES,
             max_age: MAX_AGE,
         }
@@ -95,6 +100,14 @@ impl Searcher {
     #[must_use]
     pub fn with_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
         self.embedder = embedder;
+        self
+    }
+
+    /// Lets this name turns of the ledger in searches for similar questions. It needs an embedder, and vectors of the
+    /// same one. If it does not answer, or does not have the caller's turns, the ledger's index is used.
+    #[must_use]
+    pub fn with_similar_turns(mut self, similar: Option<Arc<dyn SimilarTurns>>) -> Self {
+        self.similar_turns = similar;
         self
     }
 
@@ -151,6 +164,15 @@ impl Searcher {
                 meaning::embed_question(embedder, &text, cursor.as_ref(), &mut remarks)?
             }
         };
+        let named = NamedSearch {
+            ledger: self.ledger.as_ref(),
+            projection: self.similar_turns.as_deref(),
+            request,
+            filter: &filter,
+            question: vector.as_ref(),
+            cursor: cursor.as_ref(),
+        };
+        let named = named.turns(&mut remarks)?;
         let query = PreparedQuery {
             request,
             parsed: &parsed,
@@ -160,6 +182,7 @@ impl Searcher {
             now,
             text: &text,
             vector: vector.as_ref(),
+            named: named.as_deref(),
         };
         self.search_prepared(&query, &page, remarks)
     }

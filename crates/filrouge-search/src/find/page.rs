@@ -170,6 +170,7 @@ impl<'a> Page<'a> {
             shown: if self.is_single_session { end } else { 0 },
             now: query.now,
             embedded: query.vector.is_some(),
+            named: query.named.is_some(),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::parsed_search::ParsedSearch;
 use crate::rank::Evidence;
 use crate::request::{Mode, SearchRequest};
 use crate::search_document::SearchDocument;
+use crate::similar_turns::NamedTurn;
 use crate::weigh::{Words, weigh};
 
 /// A search, prepared once for everything that it covers.
@@ -23,6 +24,9 @@ pub(super) struct PreparedQuery<'a> {
     pub(super) text: &'a str,
     /// The question's vector; `None` if it was not embedded.
     pub(super) vector: Option<&'a QuestionVector>,
+    /// The turns of the ledger that are similar to the question, as a projection names them; `None` if the index of the
+    /// ledger compares vectors.
+    pub(super) named: Option<&'a [NamedTurn]>,
 }
 
 /// A question as a vector.
@@ -30,6 +34,8 @@ pub(super) struct QuestionVector {
     /// The id of its embedder.
     pub(super) embedder: String,
     pub(super) vector: Vec<i8>,
+    /// The vector as the embedder computed it.
+    pub(super) exact: Vec<f32>,
 }
 
 impl PreparedQuery<'_> {

@@ -2,14 +2,14 @@
 //! it, and the sessions whose current state no index contains.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_sources::ledger::unreadable;
 use filrouge_sources::library::{Catalog, Entry, LibraryError};
 use filrouge_sources::{Header, Library, Skipped};
-use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
+use filrouge_store::text_index::{IndexScope, Key, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::Failure;
 
 use super::found::Remarks;
@@ -17,6 +17,7 @@ use super::ledger::{LEDGER_NAME, LedgerSearch};
 use super::query::PreparedQuery;
 use crate::feed::{Indexes, SourceIndex, index_scope, listing_failure};
 use crate::ledger::{Unreadable, VerifiedTexts};
+use crate::similar_turns::NamedTurn;
 use crate::texts::Texts;
 
 /// One index, with the part of it that is searched.
@@ -132,6 +133,28 @@ impl<'c> SearchedIndex<'c> {
             (session.no, shown)
         });
         Ok(by_number.collect())
+    }
+
+    /// The numbers, in the ledger's index, of the sessions of these turns that the caller may see; none in the index of a
+    /// source.
+    pub(super) fn ledger_sessions(&self, turns: &[NamedTurn]) -> Result<Vec<SessionNo>, Failure> {
+        let History::Ledger(texts) = &self.history else {
+            return Ok(Vec::new());
+        };
+        let ids: BTreeSet<&str> = turns.iter().map(|turn| turn.session.as_str()).collect();
+        let keys = ids.into_iter().filter_map(|id| texts.session_key(id));
+        let keys: Vec<Key> = keys.collect();
+        let state = self.index().state(SessionSelection::Named(&keys))?;
+        let visible = state.sessions.iter();
+        let visible = visible.filter(|session| self.reach.contains(&session.shard));
+        Ok(visible.map(|session| session.no).collect())
+    }
+
+    /// Counts turns that a projection names and the ledger's index does not have for the caller.
+    pub(super) fn count_unconfirmed(&self, turns: usize) {
+        if let History::Ledger(texts) = &self.history {
+            texts.count_unconfirmed(turns);
+        }
     }
 
     /// Returns the verified header of a session of the ledger; `None` if the session no longer exists, the caller may

@@ -7,6 +7,14 @@ use filrouge_store::text_index::{DocumentNo, SessionNo};
 
 use crate::rank::Evidence;
 
+/// A document that is similar to the question.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SimilarDocument {
+    pub(super) document: DocumentNo,
+    /// How similar its meaning is, from 0 to 1; `None` if only words were compared.
+    pub(super) score: Option<f64>,
+}
+
 /// The candidates of one session, and the evidence of those that match.
 #[derive(Debug)]
 pub(super) struct SessionCandidates {
@@ -25,7 +33,7 @@ pub(super) struct SessionCandidates {
     pub(super) match_probability: f64,
     /// The documents that are similar to the question, the nearest first. They are shown only when no candidate
     /// matches.
-    pub(super) similar: Vec<DocumentNo>,
+    pub(super) similar: Vec<SimilarDocument>,
 }
 
 impl SessionCandidates {
@@ -43,7 +51,7 @@ impl SessionCandidates {
     }
 
     /// Creates a session without candidates, which was found because this document is similar to the question.
-    pub(super) fn from_similar(session: SessionNo, document: DocumentNo) -> Self {
+    pub(super) fn from_similar(session: SessionNo, document: SimilarDocument) -> Self {
         Self {
             similar: vec![document],
             ..Self::new(session, (Arc::default(), 0..0))

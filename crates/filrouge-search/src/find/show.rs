@@ -1,5 +1,6 @@
 //! Collects the excerpts of one session for a page.
 
+use filrouge_sources::ledger::loose_seq;
 use filrouge_sources::library::{Entry, LibraryError};
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
@@ -181,18 +182,18 @@ fn collect_similar(
     collector: &mut ExcerptCollector,
 ) -> Result<(), Failure> {
     let excerpt_builder = new_excerpt_builder(query, id, searched.is_ledger());
-    let mut questions = Vec::with_capacity(candidates.similar.len());
-    searched
-        .texts()
-        .each(&candidates.similar, &mut |document, doc| {
-            let question = IndexQuestion {
-                session: candidates.session,
-                document,
-                created: doc.created,
-            };
-            questions.push((question, excerpt_builder.similar_excerpts(doc)));
-            true
-        })?;
+    let similar = candidates.similar.iter();
+    let numbers: Vec<DocumentNo> = similar.map(|one| one.document).collect();
+    let mut questions = Vec::with_capacity(numbers.len());
+    searched.texts().each(&numbers, &mut |document, doc| {
+        let question = IndexQuestion {
+            session: candidates.session,
+            document,
+            created: doc.created,
+        };
+        questions.push((question, excerpt_builder.similar_excerpts(doc)));
+        true
+    })?;
     if query.request.similar.is_some() {
         // A question and its answer count as one excerpt, so twice as many fit.
         collector.max_excerpts *= 2;
@@ -200,6 +201,12 @@ fn collect_similar(
     for (question, mut excerpts) in questions {
         if query.request.similar.is_some() && collector.shows_next() {
             excerpts.truncate(1);
+            if let Some(excerpt) = excerpts.first_mut() {
+                let mut similar = candidates.similar.iter();
+                let found = similar.find(|one| one.document == question.document);
+                excerpt.score = found.and_then(|found| found.score);
+                excerpt.turn_ordinal = turn_ordinal(searched, question.document)?;
+            }
             let excerpt = |answer: &SearchDocument<'_>| excerpt_builder.first_text(answer);
             excerpts.extend(find_answer(searched, &question, excerpt)?);
         }
@@ -208,4 +215,17 @@ fn collect_similar(
         }
     }
     Ok(())
+}
+
+/// The number, in its session, of the turn to which a document of the ledger's index belongs.
+fn turn_ordinal(
+    searched: &SearchedIndex<'_>,
+    document: DocumentNo,
+) -> Result<Option<u64>, Failure> {
+    if !searched.is_ledger() {
+        return Ok(None);
+    }
+    let documents = searched.index().documents(&[document])?;
+    let unit = documents.first().map(|document| document.unit);
+    Ok(unit.filter(|unit| loose_seq(*unit).is_none()))
 }

@@ -3,7 +3,7 @@
 //! output of tools.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use filrouge_sources::Role;
 use filrouge_sources::library::Catalog;
@@ -15,9 +15,11 @@ use filrouge_types::Result;
 use super::found::{FoundIn, FoundSession};
 use super::query::{PreparedQuery, QuestionVector};
 use super::search_space::{SearchedIndex, ShownSession};
-use super::session_candidates::SessionCandidates;
+use super::session_candidates::{SessionCandidates, SimilarDocument};
+use crate::embed::greatest_product;
 use crate::rank::{Evidence, rounded};
 use crate::search_document::{folded_literal, kind};
+use crate::similar_turns::NamedTurn;
 
 /// The maximum number of messages in each list.
 const MAX_SIMILAR: usize = 100;
@@ -25,6 +27,8 @@ const MAX_SIMILAR: usize = 100;
 /// messages themselves, because many messages may not pass them; the first is for all other searches. Both exceed
 /// [`MAX_SIMILAR`], because some messages no longer exist.
 const MAX_EXAMINED: (usize, usize) = (2 * MAX_SIMILAR, 10 * MAX_SIMILAR);
+/// The number of documents of named turns that are read from the index at once.
+const DOCUMENTS_PER_READ: usize = 1_000;
 /// The maximum number of words of a question that are used.
 const MAX_WORDS: usize = 32;
 
@@ -37,7 +41,7 @@ pub(super) struct SimilarMessage<'c> {
     /// The position in `SearchSpace::indexed` of the index that contains it.
     index_position: usize,
     pub(super) session: SessionNo,
-    pub(super) document: DocumentNo,
+    pub(super) document: SimilarDocument,
 }
 
 /// A search for similar messages in one index.
@@ -76,6 +80,51 @@ impl<'c> SimilarSearch<'_, 'c> {
         self.filter_list(list.collect(), &[])
     }
 
+    /// Returns the questions of the turns that a projection names, as far as the index has them for the caller. The
+    /// others are counted: they were erased, redacted or changed, or are another owner's.
+    pub(super) fn by_turns(
+        &self,
+        question: &QuestionVector,
+        turns: &[NamedTurn],
+    ) -> Result<Vec<SimilarMessage<'c>>> {
+        let greatest = greatest_product(question.vector.len());
+        let named = turns.iter().map(|turn| {
+            let place = (turn.session.as_str(), turn.ordinal);
+            (place, round_to_score(turn.score * greatest))
+        });
+        let scores: HashMap<(&str, u64), i64> = named.collect();
+        let sessions = self.searched.ledger_sessions(turns)?;
+        let mut questions = self.searched.index().candidates(&CandidateQuery {
+            reach: &self.searched.reach,
+            sessions: Some(&sessions),
+            kinds: kinds(self.query),
+            since: None,
+            until: None,
+            wanted: CandidateFilter::All(&[]),
+        })?;
+        // A turn begins with its question.
+        questions.sort_unstable_by_key(|c| (c.created, c.document));
+        let numbers: Vec<DocumentNo> = questions.iter().map(|c| c.document).collect();
+        let (mut scores_by_document, mut seen) = (HashMap::new(), HashSet::new());
+        for numbers in numbers.chunks(DOCUMENTS_PER_READ) {
+            for document in self.searched.index().documents(numbers)? {
+                let place = (&*document.session.1, document.unit);
+                let score = scores.get(&place).copied();
+                if let Some(score) = score
+                    && seen.insert((document.session.1, document.unit))
+                {
+                    scores_by_document.insert(document.no, score);
+                }
+            }
+        }
+        self.searched.count_unconfirmed(scores.len() - seen.len());
+        let list = questions.into_iter().filter_map(|c| {
+            let score = scores_by_document.get(&c.document)?;
+            Some((*score, c))
+        });
+        self.filter_list(list.collect(), &[])
+    }
+
     /// Returns the messages that share words with the question; rarer words count more.
     pub(super) fn by_words(&self) -> Result<Vec<SimilarMessage<'c>>> {
         let terms = shared_words(self.query.text);
@@ -110,14 +159,21 @@ impl<'c> SimilarSearch<'_, 'c> {
             list = self.read_and_filter(&sessions, terms, list)?;
         }
         list.truncate(MAX_SIMILAR);
+        let vector = self.query.vector.filter(|_| terms.is_empty());
+        let greatest = vector.map(|question| greatest_product(question.vector.len()));
         let messages = list.into_iter().filter_map(|(score, c)| {
             let session = sessions.get(&c.session)?;
+            #[allow(clippy::cast_precision_loss)]
+            let similarity = |greatest: f64| (score as f64 / greatest).clamp(0.0, 1.0);
             Some(SimilarMessage {
                 score,
                 shown: session.clone(),
                 index_position: self.at,
                 session: c.session,
-                document: c.document,
+                document: SimilarDocument {
+                    document: c.document,
+                    score: greatest.map(similarity),
+                },
             })
         });
         Ok(messages.collect())
@@ -199,6 +255,14 @@ fn kinds(query: &PreparedQuery<'_>) -> u32 {
         None => 1 << kind(Some(Role::Assistant)) | 1 << TITLE,
     };
     query.filter.kinds() & (1 << kind(Some(Role::User)) | other_kinds)
+}
+
+/// Rounds a product of vectors to the score of a message.
+fn round_to_score(product: f64) -> i64 {
+    // `as` saturates.
+    #[allow(clippy::cast_possible_truncation)]
+    let score = product.round() as i64;
+    score
 }
 
 /// The sort order: the nearest message first, and of equally near ones the newest.

@@ -22,7 +22,8 @@ pub struct FeedCounts {
     pub failed: u64,
     /// The number of commits that the feed had not examined at its newest check.
     pub lag_commits: u64,
-    /// Documents that searches left out, because no verified record confirms what the index says.
+    /// Documents that searches left out, because no verified record confirms what the index says; and turns, because the
+    /// index does not confirm what a projection says.
     pub stale: u64,
     /// [`filrouge_store::text_index::TextIndex::damaged`].
     pub damaged: u64,

@@ -160,12 +160,28 @@ impl VerifiedTexts {
 
     /// The header of a session; `None` if the caller may not see it, or it cannot be read.
     pub(crate) fn header(&self, id: &str) -> Result<Option<Header>> {
-        let Some(caller) = &self.caller else {
+        let Some(key) = self.session_key(id) else {
             return Ok(None);
         };
-        let key = (realm_of(caller.tenant()), id.into());
         let state = self.verify(iter::once(&key))?.pop().flatten();
         Ok(state.map(|state| state.header.clone()))
+    }
+
+    /// The key in the index of a session of the caller's tenant; `None` without a caller.
+    pub(crate) fn session_key(&self, id: &str) -> Option<Key> {
+        let caller = self.caller.as_ref()?;
+        Some((realm_of(caller.tenant()), id.into()))
+    }
+
+    /// Counts turns that a projection names and no document of the index confirms.
+    pub(crate) fn count_unconfirmed(&self, turns: usize) {
+        if turns > 0 {
+            tracing::debug!(
+                turns,
+                "a projection names turns that the search index does not have: they are left out"
+            );
+            lock(&self.counts).stale += turns as u64;
+        }
     }
 
     /// Calls `visit` with the number and the encoded [`SearchDocument`] of each of these documents, in order, until it

@@ -85,6 +85,7 @@ fn find(
         now: 0,
         text: "",
         vector: None,
+        named: None,
     };
     let search = IndexSearch {
         texts: Texts::Stored(&index),
