@@ -42,7 +42,10 @@ pub use reading::{is_of_session, read_session};
 pub use selection::{Field, Selection};
 pub use state::DeadLetter;
 pub use status::{ProjectionStatus, begin_rebuild, projection_status, retry_dead_letters};
-pub use target::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
+pub use target::{
+    Cleaned, Refused, Row, SessionKey, SessionUpdate, SimilarQuery, SimilarTurn, Target,
+    TargetError, Update,
+};
 pub use vectors::Vectors;
 pub use verify::{Difference, DifferenceKind, Verified, VerifyError, verify};
 pub use weaviate::{Weaviate, WeaviateSettings};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use filrouge_types::lock;
 
 use crate::selection::Selection;
-use crate::target::{Target, TargetError};
+use crate::target::{SimilarQuery, SimilarTurn, Target, TargetError};
 
 /// The maximum length of a projection's name.
 const NAME_MAX: usize = 40;
@@ -73,6 +73,8 @@ pub struct Projection {
 impl Projection {
     /// The maximum of `timeout`: a claim must outlast a call.
     pub const TIMEOUT_MAX: Duration = Duration::from_secs(50);
+    /// How long a search waits for [`Self::similar`], unless `timeout` is shorter.
+    pub const SIMILAR_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// The settings as text, which changes whenever the rows of a session could.
     pub(crate) fn fingerprint(&self) -> String {
@@ -84,12 +86,39 @@ impl Projection {
         &self,
         call: impl Future<Output = Result<T, TargetError>>,
     ) -> Result<T, TargetError> {
-        let answer = tokio::time::timeout(self.timeout, call).await;
-        answer.unwrap_or_else(|_| {
-            let detail = format!("no answer within {} ms", self.timeout.as_millis());
-            Err(TargetError::Unavailable(detail))
-        })
+        within(self.timeout, call).await
     }
+
+    /// Turns that are similar to a question, as the target names them: candidates, which the caller must read from the
+    /// ledger. `None` if the target compares no vectors of this length, or lacks the questions of this tenant or owner.
+    ///
+    /// # Errors
+    /// [`TargetError`], also if there is no answer within [`Self::SIMILAR_TIMEOUT`].
+    pub async fn similar(
+        &self,
+        query: &SimilarQuery,
+    ) -> Result<Option<Vec<SimilarTurn>>, TargetError> {
+        if !self
+            .selection
+            .has_questions(&query.tenant, query.owner.is_some())
+        {
+            return Ok(None);
+        }
+        let limit = self.timeout.min(Self::SIMILAR_TIMEOUT);
+        within(limit, self.target.similar(query)).await
+    }
+}
+
+/// Waits for a call of a target, at most for `limit`.
+async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, TargetError>>,
+) -> Result<T, TargetError> {
+    let answer = tokio::time::timeout(limit, call).await;
+    answer.unwrap_or_else(|_| {
+        let detail = format!("no answer within {} ms", limit.as_millis());
+        Err(TargetError::Unavailable(detail))
+    })
 }
 
 /// What a process counts for a projection since it started.

@@ -66,6 +66,14 @@ impl Selection {
         tenants.is_none_or(|tenants| tenants.contains(tenant))
     }
 
+    /// Whether the questions of a tenant are selected, and with `with_owners` every owner's id.
+    pub(crate) fn has_questions(&self, tenant: &TenantId, with_owners: bool) -> bool {
+        let has_owners = !self.leaves_out(Field::Identity) && !self.mask_personal_data;
+        self.has_tenant(tenant)
+            && self.has_channel(&Channel::Question)
+            && (has_owners || !with_owners)
+    }
+
     fn has_channel(&self, channel: &Channel) -> bool {
         let channels = self.channels.as_ref();
         channels.is_none_or(|channels| channels.contains(channel))

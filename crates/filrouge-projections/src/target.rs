@@ -8,7 +8,7 @@
 //! and [`Target::publish`] makes it the one that queries see.
 
 use async_trait::async_trait;
-use filrouge_types::{Checkpoint, Recorded, SessionEvent, SessionId, TenantId};
+use filrouge_types::{Checkpoint, IdentityId, Recorded, SessionEvent, SessionId, TenantId};
 use serde_json::{Map, Value};
 
 /// A session by its tenant and id.
@@ -99,6 +99,32 @@ pub struct Cleaned {
     pub remains: Option<&'static str>,
 }
 
+/// A question for which similar turns are wanted.
+#[derive(Debug, Clone)]
+pub struct SimilarQuery {
+    /// The tenant whose turns are compared.
+    pub tenant: TenantId,
+    /// Only turns of this owner's sessions; `None` for those of the entire tenant.
+    pub owner: Option<IdentityId>,
+    /// The question.
+    pub text: String,
+    /// Its vector, by the embedder of the projection's vectors.
+    pub vector: Vec<f32>,
+    /// The maximum number of turns.
+    pub limit: usize,
+}
+
+/// A turn that is similar to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimilarTurn {
+    /// The turn's session.
+    pub session: SessionId,
+    /// The turn's number in its session.
+    pub ordinal: u64,
+    /// How similar it is, from 0 to 1.
+    pub score: f64,
+}
+
 /// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
@@ -173,4 +199,16 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// [`TargetError`].
     async fn stored(&self, generation: u64, key: &SessionKey) -> Result<Vec<Row>, TargetError>;
+
+    /// The turns that are the most similar to a question, the best first, in the generation that queries see. `None` if
+    /// the target has no vectors of this length, or none was published.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    async fn similar(
+        &self,
+        _query: &SimilarQuery,
+    ) -> Result<Option<Vec<SimilarTurn>>, TargetError> {
+        Ok(None)
+    }
 }

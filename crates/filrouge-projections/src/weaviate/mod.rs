@@ -10,6 +10,7 @@ mod batch;
 mod list;
 mod requests;
 mod rows;
+mod similar;
 mod structure;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::content::session_digest;
 use crate::http::{Answer, Body, Client, Endpoint};
+use crate::target::{SimilarQuery, SimilarTurn};
 use crate::vectors::{self, Vectors};
 use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 use batch::Object;
@@ -316,5 +318,9 @@ impl Target for Weaviate {
             Some(Row { table, id, content })
         };
         Ok(objects.into_iter().filter_map(row).collect())
+    }
+
+    async fn similar(&self, query: &SimilarQuery) -> Result<Option<Vec<SimilarTurn>>, TargetError> {
+        self.similar_turns(query).await
     }
 }
