@@ -6,7 +6,7 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexes;
 use filrouge_search::ledger::LedgerFeed;
-use filrouge_search::{LedgerSearch, Searcher};
+use filrouge_search::{LedgerSearch, Searcher, SimilarTurns};
 use filrouge_sources::Library;
 use tokio::runtime::Handle;
 
@@ -19,6 +19,8 @@ pub struct SearchSettings {
     pub indexes: Option<Arc<Indexes>>,
     /// Computes vectors, for searches by meaning.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// Names similar turns, by vectors of the same embedder.
+    pub similar_turns: Option<Arc<dyn SimilarTurns>>,
 }
 
 impl SearchSettings {
@@ -33,6 +35,7 @@ impl SearchSettings {
         let (feed, runtime) = (self.feed.clone(), Handle::current());
         let ledger = LedgerSearch::new(engine.clone(), feed, caller.clone(), runtime);
         let searcher = Searcher::new(library).with_ledger(ledger);
-        searcher.with_embedder(self.embedder.clone())
+        let searcher = searcher.with_embedder(self.embedder.clone());
+        searcher.with_similar_turns(self.similar_turns.clone())
     }
 }

@@ -11,6 +11,7 @@ mod open;
 mod output;
 mod pdf;
 mod projections;
+mod similar;
 mod stop;
 mod team;
 #[cfg(feature = "otel")]

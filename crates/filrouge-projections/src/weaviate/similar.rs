@@ -1,6 +1,6 @@
 //! Finds turns that are similar to a question.
 
-use filrouge_types::SessionId;
+use filrouge_types::{IdentityId, SessionId};
 use serde_json::Value;
 
 use super::Weaviate;
@@ -31,13 +31,13 @@ impl Weaviate {
         };
         let (collection, tenant) = (self.name(generation), tenant_name(&query.tenant));
         let arguments = arguments(query);
-        let is_by_words = query.owner.is_none();
-        let selection = match is_by_words {
-            true => "session_id ordinal _additional {score}",
-            false => "session_id ordinal _additional {distance}",
+        let score = match &query.owner {
+            Some(_) => "distance",
+            None => "score",
         };
-        let found = self.query(&collection, &tenant, &arguments, query.limit, selection);
-        let turn = |object: &Value| similar_turn(object, is_by_words);
+        let selection = format!("session_id identity_id ordinal _additional {{{score}}}");
+        let found = self.query(&collection, &tenant, &arguments, query.limit, &selection);
+        let turn = |object: &Value| similar_turn(object, query.owner.as_ref());
         Ok(Some(found.await?.iter().filter_map(turn).collect()))
     }
 }
@@ -87,14 +87,15 @@ fn text_literal(text: &str) -> String {
     literal
 }
 
-/// The turn of an object; `None` if it has other properties than filrouge wrote.
-fn similar_turn(object: &Value, is_by_words: bool) -> Option<SimilarTurn> {
+/// The turn of an object; `None` if it is another owner's, or has other properties than filrouge wrote.
+fn similar_turn(object: &Value, owner: Option<&IdentityId>) -> Option<SimilarTurn> {
     let additional = &object["_additional"];
-    let score = if is_by_words {
+    let score = match owner {
+        // Conditions ignore white space at the ends of a text, so another owner's turn can pass them.
+        Some(owner) if object["identity_id"] != owner.as_str() => return None,
+        Some(_) => 1.0 - additional["distance"].as_f64()?,
         // Weaviate returns this number as a text.
-        additional["score"].as_str()?.parse::<f64>().ok()?
-    } else {
-        1.0 - additional["distance"].as_f64()?
+        None => additional["score"].as_str()?.parse::<f64>().ok()?,
     };
     Some(SimilarTurn {
         session: object["session_id"].as_str()?.parse::<SessionId>().ok()?,

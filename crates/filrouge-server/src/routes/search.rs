@@ -139,6 +139,12 @@ struct SearchExcerpt {
     offset: usize,
     /// The surrounding text, with the match between `«` and `»`.
     text: String,
+    /// The turn's number in the session; only for questions in a search with `similar`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_ordinal: Option<u64>,
+    /// How similar the question is, from 0 to 1; only in a search with `similar`, if vectors were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
 }
 
 /// Searches messages and titles: by words, phrases, regular expressions, or meaning.
@@ -259,5 +265,7 @@ fn to_excerpt(session: &str, excerpt: Excerpt) -> SearchExcerpt {
         created_at: excerpt.created.and_then(Timestamp::from_millis),
         offset: excerpt.offset,
         text: excerpt.text,
+        turn_ordinal: excerpt.turn_ordinal,
+        score: excerpt.score,
     }
 }

@@ -19,6 +19,7 @@ use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::print;
 use crate::pdf::print_pdf;
+use crate::similar;
 use crate::stop::StopSignals;
 
 /// The environment variable with the id of the session in which the calling agent works, if the agent's program sets
@@ -42,7 +43,8 @@ pub(super) async fn run(
     let corpus = Corpus {
         searcher: opened
             .searcher(config, indexes.as_ref())
-            .with_embedder(config.search.embedder()?),
+            .with_embedder(config.search.embedder()?)
+            .with_similar_turns(similar::configured(config)),
         library: opened.library.clone(),
         print_pdf: Some(Arc::new(|html: &str| {
             print_pdf(html).map_err(|error| format!("{error:#}"))

@@ -18,6 +18,7 @@ use crate::exit::Usage;
 use crate::moment::Period;
 use crate::open::Index;
 use crate::output::{first_line, print_stderr};
+use crate::similar;
 
 pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if args.limit == 0 {
@@ -31,6 +32,9 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     // The embedder is opened only for a search that needs it: loading a model takes longer than most searches.
     if request.mode != Mode::Words || request.similar.is_some() {
         searcher = searcher.with_embedder(config.search.embedder()?);
+    }
+    if request.similar.is_some() {
+        searcher = searcher.with_similar_turns(similar::configured(config));
     }
     let reply = query_and_close(opened, move |library| -> Result<Results, LibraryError> {
         let session = request.session_id.take();

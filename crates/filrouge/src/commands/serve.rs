@@ -24,6 +24,7 @@ use crate::exit::Usage;
 use crate::open::{OpenStore, open_to_serve, remembers_keys, store_exists};
 use crate::output::print;
 use crate::projections::install_with;
+use crate::similar::of_projections;
 use crate::stop::StopSignals;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
@@ -80,7 +81,8 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     raise_descriptor_limit(limits.connections);
     std::panic::set_hook(Box::new(report_panic));
     let projections = install_with(config, &engine, embedder.as_ref())?;
-    let search_settings = search_settings(config, &engine, &mcp_settings, embedder);
+    let mut search_settings = search_settings(config, &engine, &mcp_settings, embedder);
+    search_settings.similar_turns = of_projections(&projections);
     let indexer = search_settings
         .indexes
         .clone()
@@ -135,6 +137,7 @@ fn search_settings(
         feed,
         indexes: indexes(config, mcp_settings.library.sources(), true),
         embedder,
+        similar_turns: None,
     }
 }
 
