@@ -50,7 +50,12 @@ pub(crate) fn provenance(origin: &str) -> String {
 
 /// Returns the names of the programs that recorded the sessions `rows`, each once.
 pub(crate) fn origins<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
-    let mut names: Vec<&str> = rows.map(|row| row.source.as_str()).collect();
+    origin_names(rows.map(|row| row.source.as_str()))
+}
+
+/// As [`origins`], for the names of the programs.
+pub(crate) fn origin_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();
     match names.as_slice() {

@@ -15,6 +15,7 @@ use crate::{arguments, schema};
 
 mod count;
 mod export_session;
+mod find_similar_turns;
 mod get_compacted_context;
 mod get_session_history;
 mod get_session_lineage;
@@ -104,10 +105,11 @@ fn run<T: Tool>(call: &Call<'_>, schema: &JsonObject, arguments: JsonObject) -> 
 }
 
 /// All tools, in the order in which an agent usually needs them.
-pub(crate) static ALL: LazyLock<[ToolEntry; 7]> = LazyLock::new(|| {
+pub(crate) static ALL: LazyLock<[ToolEntry; 8]> = LazyLock::new(|| {
     [
         ToolEntry::new::<list_sessions::ListSessions>(),
         ToolEntry::new::<search_sessions::SearchSessions>(),
+        ToolEntry::new::<find_similar_turns::FindSimilarTurns>(),
         ToolEntry::new::<get_session_history::GetSessionHistory>(),
         ToolEntry::new::<get_compacted_context::GetCompactedContext>(),
         ToolEntry::new::<get_session_lineage::GetSessionLineage>(),

@@ -119,10 +119,7 @@ impl Tool for SearchSessions {
             search(call, &request, limit, without_own)
         })?;
         if let Some(own) = own.filter(|_| request.cursor.is_none()) {
-            let own = quoted_if_needed(&own);
-            results.notices.push(format!(
-                "your own session {own} is left out; includeOwn true includes it"
-            ));
+            results.notices.push(own_session_notice(&own));
         }
         if results.total_sessions == 0 {
             results.notices.extend(next_steps(&request));
@@ -131,14 +128,20 @@ impl Tool for SearchSessions {
     }
 }
 
-fn or_default(requested: usize, default: usize) -> usize {
+/// The notice that the caller's own session is left out.
+pub(super) fn own_session_notice(own: &str) -> String {
+    let own = quoted_if_needed(own);
+    format!("your own session {own} is left out; includeOwn true includes it")
+}
+
+pub(super) fn or_default(requested: usize, default: usize) -> usize {
     if requested == 0 { default } else { requested }
 }
 
 /// Returns the first `limit` hits after the cursor. `without_own`: the request excludes the caller's own session, which
 /// it does not name. If that session has become known since the first page, it is not left out of this page, because it
 /// was not left out of the first.
-fn search(
+pub(super) fn search(
     call: &Call<'_>,
     request: &SearchRequest,
     limit: usize,

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use crate::artificial_history::{ArtificialHistory, START, library, library_with_answer};
 use crate::clients::{answer, client, client_with_session, refusal};
 
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 8] = [
     "list_sessions",
     "search_sessions",
+    "find_similar_turns",
     "get_session_history",
     "get_compacted_context",
     "get_session_lineage",

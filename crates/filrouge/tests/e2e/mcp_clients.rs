@@ -21,9 +21,10 @@ use installed::Installed;
 const PYTHON_CLIENT: &str = include_str!("mcp_clients/official.py");
 
 /// Every tool with the arguments of a call; `ID` is a session.
-const CALLS: [(&str, &[&str]); 7] = [
+const CALLS: [(&str, &[&str]); 8] = [
     ("list_sessions", &["limit=3"]),
     ("search_sessions", &["query=key", "limit=3"]),
+    ("find_similar_turns", &["question=which key", "limit=3"]),
     ("get_session_history", &["sessionID=ID"]),
     ("get_compacted_context", &["sessionID=ID"]),
     ("get_session_lineage", &["sessionID=ID"]),
