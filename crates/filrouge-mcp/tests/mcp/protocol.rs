@@ -27,7 +27,7 @@ async fn older_versions_begin_with_a_handshake() {
             );
         }
         let tools = client.request(2, "tools/list", json!({})).await;
-        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 7);
+        assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 8);
         assert!(tools["result"].get("resultType").is_none());
         let call = json!({ "name": "list_sessions", "arguments": {} });
         let answer = client.request(3, "tools/call", call).await;

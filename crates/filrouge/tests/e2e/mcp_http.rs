@@ -113,7 +113,7 @@ fn clients_of_every_protocol_version_are_answered() {
                 .as_array()
                 .unwrap()
                 .len(),
-            7
+            8
         );
     }
     assert_eq!(agent.sessions(), ["hers"]);

@@ -9,5 +9,6 @@ mod isolation;
 mod random_events;
 mod reads;
 mod shards;
+mod similar_turns;
 mod steps;
 mod world;
