@@ -120,6 +120,7 @@ mod servers;
 mod session_tokens;
 mod sessions;
 mod sessions_tail;
+mod similar;
 mod source_answers;
 mod source_cli;
 mod source_import;

@@ -46,7 +46,7 @@ impl Agent {
     }
 
     /// Calls a tool with the protocol of 2025-11-25; returns its structured result.
-    fn tool(&self, name: &str, arguments: Value) -> Value {
+    pub(crate) fn tool(&self, name: &str, arguments: Value) -> Value {
         let response = self.request(
             "tools/call",
             json!({ "name": name, "arguments": arguments }),

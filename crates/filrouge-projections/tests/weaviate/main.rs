@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod similar;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::path::Path;
