@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use filrouge_projections::{Projection, SimilarQuery};
+use filrouge_search::embed::Embedder;
 use filrouge_search::{NamedTurn, SimilarQuestion, SimilarTurns};
 use filrouge_types::{ErrorCode, Failure, Result};
 use tokio::runtime::Handle;
@@ -55,10 +56,13 @@ pub(crate) fn of_projections(projections: &[Arc<Projection>]) -> Option<Arc<dyn 
 }
 
 /// As [`of_projections`], with the enabled projections of the settings. Those with wrong settings are left out with a
-/// warning, because a search does not need them.
-pub(crate) fn configured(config: &Config) -> Option<Arc<dyn SimilarTurns>> {
+/// warning, because a search does not need them. `embedder` is the configured one.
+pub(crate) fn configured(
+    config: &Config,
+    embedder: Option<&Arc<dyn Embedder>>,
+) -> Option<Arc<dyn SimilarTurns>> {
     let enabled = config.projections.iter().filter(|p| p.enabled);
-    let opened = enabled.filter_map(|projection| match projection.open() {
+    let opened = enabled.filter_map(|projection| match projection.open(embedder) {
         Ok(opened) => Some(Arc::new(opened)),
         Err(error) => {
             tracing::warn!("{error}; searches do not use it");
