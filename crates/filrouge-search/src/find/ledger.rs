@@ -70,7 +70,8 @@ impl LedgerSearch {
         Ok(session.as_ref().map(header))
     }
 
-    /// The turns of the caller that `projection` names for a question; `None` if it does not have the caller's turns.
+    /// The turns of the caller that `projection` names for a question; `None` if it does not have the caller's turns, or
+    /// if there is no index, which must confirm them.
     pub(super) fn similar_turns(
         &self,
         projection: &dyn SimilarTurns,
@@ -79,6 +80,7 @@ impl LedgerSearch {
     ) -> Result<Option<Vec<NamedTurn>>> {
         let viewer = self.caller.viewer();
         let owner = match &viewer {
+            _ if self.feed.is_none() => return Ok(None),
             Viewer::Operator => None,
             Viewer::EndUser(Some(identity)) => Some(identity),
             // A projection does not know who may see an anonymous session.

@@ -83,7 +83,7 @@ const HOSTILE: (&str, &str) = (
     "\"}, limit: 9) {session_id}} # \\\" \u{2028} \"\"\" 東京 👋 where is the gate",
 );
 
-/// Records turns of ada, of another identity, and of nobody.
+/// Records turns of ada, of another identity, and without an owner.
 fn record(server_client: &Client) -> (Client, Client, Value) {
     let [ada, bob] = ["ada", HOSTILE.0].map(|identity| server_client.for_identity(identity));
     turn(&ada, "adas", "1", ("Where is the gate?", "By the well."));
