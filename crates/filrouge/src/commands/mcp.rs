@@ -40,11 +40,13 @@ pub(super) async fn run(
     }
     let indexes = indexes(config, &opened.found.sources, true);
     let indexer = indexes.clone().map(Indexer::start).transpose()?;
+    let embedder = config.search.embedder()?;
+    let similar = similar::configured(config, embedder.as_ref());
     let corpus = Corpus {
         searcher: opened
             .searcher(config, indexes.as_ref())
-            .with_embedder(config.search.embedder()?)
-            .with_similar_turns(similar::configured(config)),
+            .with_embedder(embedder)
+            .with_similar_turns(similar),
         library: opened.library.clone(),
         print_pdf: Some(Arc::new(|html: &str| {
             print_pdf(html).map_err(|error| format!("{error:#}"))

@@ -31,10 +31,12 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     let mut searcher = opened.searcher(config, indexes.as_ref());
     // The embedder is opened only for a search that needs it: loading a model takes longer than most searches.
     if request.mode != Mode::Words || request.similar.is_some() {
-        searcher = searcher.with_embedder(config.search.embedder()?);
-    }
-    if request.similar.is_some() {
-        searcher = searcher.with_similar_turns(similar::configured(config));
+        let embedder = config.search.embedder()?;
+        if request.similar.is_some() {
+            let similar = similar::configured(config, embedder.as_ref());
+            searcher = searcher.with_similar_turns(similar);
+        }
+        searcher = searcher.with_embedder(embedder);
     }
     let reply = query_and_close(opened, move |library| -> Result<Results, LibraryError> {
         let session = request.session_id.take();
