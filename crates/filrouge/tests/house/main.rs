@@ -20,6 +20,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("sqlite", &["store", "types"]),
     ("postgres", &["store", "types"]),
     ("redis", &["store", "types"]),
+    ("opensearch", &[]),
     ("engine", &["store", "types"]),
     ("document", &["types"]),
     ("transcode", &["engine", "store", "types"]),
@@ -33,7 +34,14 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("mcp", &["search", "sources", "store", "types"]),
     (
         "projections",
-        &["engine", "postgres", "sqlite", "store", "types"],
+        &[
+            "engine",
+            "opensearch",
+            "postgres",
+            "sqlite",
+            "store",
+            "types",
+        ],
     ),
     ("team", &["engine", "store", "types"]),
     (

@@ -1,0 +1,3 @@
+//! A client of search engines.
+
+pub mod client;
