@@ -20,7 +20,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("sqlite", &["store", "types"]),
     ("postgres", &["store", "types"]),
     ("redis", &["store", "types"]),
-    ("opensearch", &[]),
+    ("opensearch", &["store", "types"]),
     ("engine", &["store", "types"]),
     ("document", &["types"]),
     ("transcode", &["engine", "store", "types"]),

@@ -1,0 +1,367 @@
+//! Changes under the lock of the index.
+//!
+//! 1. Plan: read the state and the rows that the change replaces.
+//! 2. Lock: replace the state that was read by one with a lock, which names what will be written. If another process
+//!    has replaced the state meanwhile, plan again.
+//! 3. Write the rows, each with the number of the change as its external version. Refresh: they become visible at once.
+//! 4. Publish: replace the state by the new one, without a lock.
+//!
+//! A lock that does not change for [`LEASE`] is taken over. The new holder has a greater number. With it, it writes or
+//! deletes every row that the lock names, so that OpenSearch refuses what the old holder may still send. Sessions that
+//! the old holder was changing are forgotten, and read again by the feed.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use filrouge_store::text_index::SessionNo;
+use filrouge_types::{Failure, lock};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::OpenSearchIndex;
+use super::meta::{self, FORMAT, Lock, Meta, Place, StoredMeta, Work};
+use super::rows::{self, Action, DOCUMENT, VECTOR};
+use super::{mapping, requests};
+use crate::client::Body;
+
+/// The time for which the lock of another process must stay unchanged before it is taken over, measured by this
+/// process.
+const LEASE: Duration = Duration::from_secs(15);
+/// The time after which a holder renews its lock, between two requests.
+const RENEWAL: Duration = Duration::from_secs(3);
+/// The time between two looks at a lock of another process.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The number of bytes after which a request with rows is sent. OpenSearch recommends 5 to 15 MB.
+const BULK_BYTES: usize = 5 << 20;
+/// The maximum number of rows of a request.
+const BULK_ACTIONS: usize = 2_000;
+/// The number of rows that a query for ids returns at once.
+const IDS_PER_PAGE: usize = 10_000;
+
+/// For how long a change waits for the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As long as a search waits for the index.
+    Short,
+    /// Until the lock of an ended process is taken over, and longer.
+    Long,
+}
+
+impl Patience {
+    const fn time(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_millis(250),
+            Self::Long => Duration::from_secs(60),
+        }
+    }
+}
+
+/// A planned change.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The state after the change.
+    pub(super) next: Meta,
+    pub(super) work: Work,
+    pub(super) actions: Vec<Action>,
+}
+
+impl Plan {
+    /// A change of an index with this state that writes no rows yet.
+    pub(super) fn new(meta: &Meta) -> Self {
+        let (mut next, last) = (meta.clone(), meta.last_document);
+        next.changes += 1;
+        Self {
+            next,
+            work: Work::Rows {
+                sessions: Vec::new(),
+                documents: (last, last),
+                vectors: Vec::new(),
+            },
+            actions: Vec::new(),
+        }
+    }
+}
+
+/// The result of planning.
+pub(super) enum Step<T> {
+    /// There is nothing to change.
+    Nothing(T),
+    /// The change, and the result once it is made.
+    Change(Box<Plan>, T),
+}
+
+/// The lock, as its holder wrote it last.
+struct Held {
+    stored: StoredMeta,
+    renewed: Instant,
+}
+
+impl OpenSearchIndex {
+    /// Plans a change and makes it, alone of all processes; `None` if the lock was not free in time. `plan` may be
+    /// called several times.
+    pub(super) fn locked<T>(
+        &self,
+        patience: Patience,
+        plan: &mut dyn FnMut(&Meta) -> Result<Step<T>, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let _changing = lock(&self.changing);
+        let began = Instant::now();
+        loop {
+            let stored = self.read_meta()?;
+            if let Some(held) = &stored.meta.lock {
+                if held.holder == self.holder || self.is_left(stored.place) {
+                    self.recover(stored)?;
+                } else if began.elapsed() >= patience.time() {
+                    return Ok(None);
+                } else {
+                    thread::sleep(POLL);
+                }
+                continue;
+            }
+            match plan(&stored.meta)? {
+                Step::Nothing(value) => return Ok(Some(value)),
+                Step::Change(plan, value) => {
+                    if self.make(&stored, *plan)? {
+                        return Ok(Some(value));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a lock of another process has not changed for [`LEASE`].
+    fn is_left(&self, place: Place) -> bool {
+        let mut observed = lock(&self.other_lock);
+        match *observed {
+            Some((same, since)) if same == place => since.elapsed() >= LEASE,
+            _ => {
+                *observed = Some((place, Instant::now()));
+                false
+            }
+        }
+    }
+
+    /// Makes a planned change of the state `stored`. Returns false, and changes nothing, if this is no longer the state.
+    /// After an error, the next change of this value recovers.
+    fn make(&self, stored: &StoredMeta, plan: Plan) -> Result<bool, Failure> {
+        let Plan {
+            next,
+            work,
+            actions,
+        } = plan;
+        let creates = work == Work::Create;
+        if actions.is_empty() && !creates {
+            return Ok(self.replace_meta(stored.place, &next)?.is_some());
+        }
+        // What an emptied index contains never becomes valid again, so its state is published at the beginning.
+        let base = if creates { &next } else { &stored.meta };
+        let meta = Meta {
+            changes: next.changes,
+            last_session: next.last_session,
+            last_document: next.last_document,
+            lock: Some(self.new_lock(work)),
+            ..base.clone()
+        };
+        let Some(place) = self.replace_meta(stored.place, &meta)? else {
+            return Ok(false);
+        };
+        let mut held = Held::new(StoredMeta { meta, place });
+        if creates {
+            self.create_generation(next.generation)?;
+        }
+        self.write(&actions, &mut held)?;
+        self.publish(&held, &next)?;
+        Ok(true)
+    }
+
+    fn publish(&self, held: &Held, next: &Meta) -> Result<(), Failure> {
+        let published = self.replace_meta(held.stored.place, next)?;
+        published.map(drop).ok_or_else(requests::busy)
+    }
+
+    /// Takes over a lock, and undoes the work of its holder. Does nothing if the state has changed.
+    pub(super) fn recover(&self, stored: StoredMeta) -> Result<(), Failure> {
+        let StoredMeta { mut meta, place } = stored;
+        let Some(Lock { work, .. }) = meta.lock.take() else {
+            return Ok(());
+        };
+        let work = match work {
+            Work::Rows { .. } if !self.has_alias(&meta)? => Work::Create,
+            work => work,
+        };
+        meta.changes += 1;
+        if work == Work::Create {
+            // The old holder may still be creating its generation.
+            meta.generation += 1;
+            meta.format = FORMAT;
+            meta.set_position(None);
+        }
+        let mut next = meta.clone();
+        meta.lock = Some(self.new_lock(work.clone()));
+        let Some(place) = self.replace_meta(place, &meta)? else {
+            return Ok(());
+        };
+        let mut held = Held::new(StoredMeta { meta, place });
+        match work {
+            Work::Create => self.create_generation(next.generation)?,
+            Work::Rows {
+                sessions,
+                documents,
+                vectors,
+            } => {
+                // Rows that the old holder wrote are found only after a refresh.
+                self.refresh()?;
+                let mut actions = self.forget_all(&sessions)?;
+                let new = meta::document_ids(documents).chain(vectors);
+                actions.extend(new.map(Action::Delete));
+                self.write(&actions, &mut held)?;
+            }
+        }
+        // What others have read of these sessions is obsolete.
+        next.forgotten += 1;
+        next.needs_merge = true;
+        self.publish(&held, &next)
+    }
+
+    /// The actions that forget sessions, and delete those that do not exist.
+    fn forget_all(&self, sessions: &[SessionNo]) -> Result<Vec<Action>, Failure> {
+        let mut actions = self.deletions(&json!({ "terms": { "session": sessions } }))?;
+        let mut missing: Vec<SessionNo> = sessions.to_vec();
+        for mut session in self.sessions_where(json!({ "terms": { "no": sessions } }))? {
+            session.entry.stamp = [0, 0];
+            missing.retain(|no| *no != session.no);
+            actions.push(rows::write_session(&session));
+        }
+        let ids = missing.into_iter().map(rows::session_id);
+        actions.extend(ids.map(Action::Delete));
+        Ok(actions)
+    }
+
+    /// The deletions of all documents and vectors that meet a condition.
+    pub(super) fn deletions(&self, condition: &Value) -> Result<Vec<Action>, Failure> {
+        let search = json!({
+            "query": { "bool": { "filter": [
+                { "terms": { "row": [DOCUMENT, VECTOR] } },
+                condition,
+            ] } },
+            "sort": [{ "no": "desc" }, { "row": "asc" }, { "embedder": { "order": "asc", "missing": "_first" } }],
+            "_source": false,
+        });
+        let mut actions = Vec::new();
+        self.hits(search, (IDS_PER_PAGE, usize::MAX), &mut |hit| {
+            let id = hit["_id"].as_str().ok_or_else(requests::malformed)?;
+            actions.push(Action::Delete(id.to_owned()));
+            Ok(())
+        })?;
+        Ok(actions)
+    }
+
+    /// Sends actions with the number of the change, and makes them visible.
+    fn write(&self, actions: &[Action], held: &mut Held) -> Result<(), Failure> {
+        let (mut lines, mut count) = (String::new(), 0);
+        for action in actions {
+            action.add_to(&mut lines, held.stored.meta.changes);
+            count += 1;
+            if lines.len() >= BULK_BYTES || count == BULK_ACTIONS {
+                self.send_actions(std::mem::take(&mut lines), held)?;
+                count = 0;
+            }
+        }
+        if count > 0 {
+            self.send_actions(lines, held)?;
+        }
+        match actions.is_empty() {
+            true => Ok(()),
+            false => self.refresh(),
+        }
+    }
+
+    fn send_actions(&self, lines: String, held: &mut Held) -> Result<(), Failure> {
+        if held.renewed.elapsed() >= RENEWAL {
+            let meta = &mut held.stored.meta;
+            if let Some(lock) = &mut meta.lock {
+                lock.renewals += 1;
+            }
+            let renewed = self.replace_meta(held.stored.place, meta)?;
+            held.stored.place = renewed.ok_or_else(requests::busy)?;
+            held.renewed = Instant::now();
+        }
+        let alias = self.write_alias(held.stored.meta.generation);
+        let shown = "items.*.status,items.*.error.type,error.type";
+        let path = format!("{alias}/_bulk?require_alias=true&filter_path={shown}");
+        let answer = self.request(Method::POST, &path, Body::Lines(lines))?;
+        let results = answer["items"].as_array().ok_or_else(requests::malformed)?;
+        results.iter().try_for_each(|result| self.check(result))
+    }
+
+    /// Fails if an action was refused.
+    fn check(&self, result: &Value) -> Result<(), Failure> {
+        let result = result.as_object().and_then(|result| result.values().next());
+        let result = result.unwrap_or(&Value::Null);
+        let error = result["error"]["type"].as_str();
+        match (result["status"].as_u64(), error) {
+            // The row to delete does not exist.
+            (Some(200 | 201 | 404), None) => Ok(()),
+            // The lock was taken over.
+            (Some(409), _) => Err(requests::busy()),
+            (_, Some(kind)) => Err(self.lost(kind)),
+            (_, None) => Err(requests::malformed()),
+        }
+    }
+
+    /// Empties the index.
+    pub(super) fn empty(&self) -> Result<(), Failure> {
+        let emptied = self.locked(Patience::Long, &mut |meta| {
+            let mut plan = Plan::new(meta);
+            plan.next.format = FORMAT;
+            plan.next.generation += 1;
+            plan.next.forgotten += 1;
+            plan.next.needs_merge = false;
+            plan.next.set_position(None);
+            plan.work = Work::Create;
+            Ok(Step::Change(Box::new(plan), ()))
+        })?;
+        emptied.ok_or_else(requests::busy)
+    }
+
+    /// Creates a generation, makes queries read it, and deletes the older ones.
+    fn create_generation(&self, generation: u64) -> Result<(), Failure> {
+        let index = self.index(generation);
+        let body = mapping::documents(&self.write_alias(generation));
+        let created = self.send(Method::PUT, &index, Body::Json(body))?;
+        if !created.status.is_success() {
+            return Err(self.unexpected(&created));
+        }
+        let path = format!("{}*/_alias", self.index_prefix());
+        let found = self.request(Method::GET, &path, Body::None)?;
+        let all = found
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name);
+        let older = all.filter(|name| self.generation_of(name).is_some_and(|n| n < generation));
+        let mut actions: Vec<Value> = older
+            .map(|other| json!({ "remove_index": { "index": other } }))
+            .collect();
+        actions.push(json!({ "add": { "index": index, "alias": self.alias() } }));
+        let body = Body::Json(json!({ "actions": actions }));
+        self.request(Method::POST, "_aliases", body).map(drop)
+    }
+
+    /// The generation of an index; `None` for another index.
+    fn generation_of(&self, name: &str) -> Option<u64> {
+        let number = name.strip_prefix(self.index_prefix().as_str())?;
+        let generation = number.parse().ok()?;
+        (self.index(generation) == name).then_some(generation)
+    }
+}
+
+impl Held {
+    fn new(stored: StoredMeta) -> Self {
+        Self {
+            stored,
+            renewed: Instant::now(),
+        }
+    }
+}
