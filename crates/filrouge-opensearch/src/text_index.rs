@@ -29,9 +29,10 @@ use filrouge_store::text_index::{
     IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
 use filrouge_types::{ErrorCode, Failure};
+use reqwest::Method;
 use tokio::runtime::Handle;
 
-use crate::client::{Client, ClientError, Endpoint};
+use crate::client::{Body, Client, ClientError, Endpoint};
 use meta::Place;
 use write::Patience;
 
@@ -89,6 +90,14 @@ impl OpenSearchIndex {
             other_lock: Mutex::default(),
             merges: Mutex::default(),
         })
+    }
+
+    /// Asks whether OpenSearch answers, and accepts the credentials. Changes nothing.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub fn contact(&self) -> Result<(), Failure> {
+        self.request(Method::GET, "", Body::None).map(drop)
     }
 
     /// Sets the time between a deletion and the merge that leaves it out; the default is ten minutes. OpenSearch keeps

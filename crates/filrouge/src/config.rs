@@ -26,6 +26,7 @@ mod hot;
 mod layers;
 mod limits;
 mod mcp;
+mod opensearch;
 mod projections;
 mod search;
 mod secret;

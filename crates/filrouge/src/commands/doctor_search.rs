@@ -1,5 +1,6 @@
 //! The part of `filrouge doctor` about the ledger's search index: where it is stored, and what makes searches slow.
 
+use filrouge_opensearch::text_index::OpenSearchIndex;
 use filrouge_postgres::text_index::PostgresIndex;
 use tokio::runtime::Handle;
 
@@ -20,6 +21,11 @@ pub(super) async fn check(
     }
     let obstacle = match &config.store {
         StoreUrl::Memory => return Ok(None),
+        _ if config.search.opensearch.location().is_some() => {
+            // Fails unless OpenSearch answers.
+            contact_opensearch(config).await?;
+            None
+        }
         StoreUrl::Sqlite(path) if !index_file(path).exists() => {
             return Ok(Some((
                 "no index yet: searches scan everything".to_owned(),
@@ -35,7 +41,7 @@ pub(super) async fn check(
             }
         },
     };
-    let location = index_location(&config.store);
+    let location = index_location(config);
     Ok(Some(match obstacle {
         None => (location, None),
         Some(obstacle) => (
@@ -45,6 +51,15 @@ pub(super) async fn check(
             ),
         ),
     }))
+}
+
+/// Fails if OpenSearch does not answer.
+async fn contact_opensearch(config: &Config) -> anyhow::Result<()> {
+    if let Some(settings) = config.search.opensearch.index_settings()? {
+        let index = OpenSearchIndex::new(&settings, Handle::current())?;
+        tokio::task::spawn_blocking(move || index.contact()).await??;
+    }
+    Ok(())
 }
 
 /// The reason why PostgreSQL cannot search by trigrams, if there is one; `None` for a store without an index.

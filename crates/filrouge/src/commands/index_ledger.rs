@@ -38,7 +38,7 @@ async fn row(config: &Config, opened: &OpenStore) -> anyhow::Result<index_status
         source: NAME,
         generation: NAME.to_owned(),
         place: config.store.to_string(),
-        file: index_location(&config.store),
+        file: index_location(config),
         ..index_status::IndexRow::default()
     };
     let Some((feed, index)) = feed(opened) else {

@@ -9,6 +9,7 @@ use filrouge_search::embed::{Embedder, Http, HttpSettings, Key};
 use super::layers::{
     DISPLAY_PATH, Layers, ValueType, format_or_none, non_empty, parse_within, xdg_folder,
 };
+use super::opensearch::OpenSearchConfig;
 use super::secret::SecretSource;
 use crate::exit::{Result, Usage};
 
@@ -37,6 +38,7 @@ pub(crate) struct IndexConfig {
 #[derive(Debug, Clone)]
 pub(crate) struct SearchConfig {
     pub(crate) index: IndexConfig,
+    pub(crate) opensearch: OpenSearchConfig,
     pub(crate) kind: EmbedderKind,
     /// The folder of the model's files.
     pub(crate) folder: PathBuf,
@@ -54,7 +56,7 @@ const TIMEOUT_MAX: u64 = 300_000;
 const DIMENSIONS_MAX: u64 = 8_192;
 
 /// Parses the URL of a service. A URL that could contain a credential is refused, because settings are shown.
-fn parse_url(text: &str) -> Result<String, String> {
+pub(super) fn parse_url(text: &str) -> Result<String, String> {
     if text.contains(['@', '?', '#']) {
         return Err(
             "the address of a service, without a name, a password or anything after its path"
@@ -87,6 +89,7 @@ impl SearchConfig {
                     DISPLAY_PATH,
                 )?,
             },
+            opensearch: OpenSearchConfig::read(layers)?,
             kind: layers.text("search.embedder.kind", || Ok(EmbedderKind::None))?,
             folder: layers.read(
                 ("search.embedder.folder", ValueType::FilePath),

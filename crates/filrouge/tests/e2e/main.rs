@@ -111,6 +111,7 @@ mod search_doctor;
 mod search_heavy;
 mod search_http;
 mod search_ledger;
+mod search_opensearch;
 mod search_owners;
 mod search_redacted;
 mod search_sealed;

@@ -61,7 +61,7 @@ pub(crate) fn turn(client: &Client, session: &str, request: &str, texts: (&str, 
 }
 
 /// Records a session with all kinds of words in all kinds of places, and two more sessions.
-fn record_three_sessions(client: &Client) {
+pub(crate) fn record_three_sessions(client: &Client) {
     let session_json =
         json!({ "session_id": "s1", "title": "Étude of moss", "project_id": "garden" });
     client.post("", &session_json).wrote(201);

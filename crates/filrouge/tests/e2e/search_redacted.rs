@@ -104,7 +104,7 @@ fn record_session(world: &World, client: &Client, session: &str, words: &[&str])
     turns
 }
 
-fn redact(client: &Client, session: &str, turn: &Value) {
+pub(crate) fn redact(client: &Client, session: &str, turn: &Value) {
     let path = format!(
         "/{session}/turns/{}/redact",
         turn["turn_id"].as_str().unwrap()

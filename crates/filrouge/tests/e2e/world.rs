@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use filrouge_testbed::Database;
+use filrouge_testbed::third_party::or_report_untested;
+use filrouge_testbed::{Database, OpenSearch};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -23,7 +24,8 @@ const TABLES: &str = "SELECT tablename FROM pg_tables WHERE schemaname = 'filrou
 /// An empty home folder with a store; kept when a test fails.
 ///
 /// The store is a SQLite file in the folder. If the tests' own environment has `FILROUGE_TEST_STORE=postgres`, it is an
-/// empty PostgreSQL database, and every command gets its URL in `FILROUGE_STORE`.
+/// empty PostgreSQL database, and every command gets its URL in `FILROUGE_STORE`. With `FILROUGE_TEST_SEARCH=opensearch`,
+/// the search index is in OpenSearch.
 pub(crate) struct World {
     dir: TempDir,
     servers: AtomicU32,
@@ -32,6 +34,8 @@ pub(crate) struct World {
     database: Option<Database>,
     /// The durability in the responses to writes.
     durability: &'static str,
+    /// More variables of every command.
+    environment: Vec<(&'static str, String)>,
 }
 
 /// Whether [`World::new`] uses a PostgreSQL database.
@@ -41,6 +45,12 @@ fn on_postgres() -> bool {
         Ok(other) => panic!("FILROUGE_TEST_STORE={other}: only postgres is known"),
         Err(_) => false,
     }
+}
+
+/// The shared server; `None` where OpenSearch is unavailable.
+fn opensearch() -> Option<&'static OpenSearch> {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    or_report_untested(all, "opensearch", "OpenSearch", OpenSearch::shared(all))
 }
 
 /// The number in a variable of the tests' own environment, or `default` if it is not set.
@@ -96,14 +106,42 @@ impl World {
         other
     }
 
+    /// A world whose search index is in OpenSearch; `None` where OpenSearch is unavailable.
+    #[allow(dead_code, reason = "another test binary includes this file")]
+    pub(crate) fn on_opensearch() -> Option<Self> {
+        let server = opensearch()?;
+        let mut world = Self::new();
+        world.search_with(server);
+        Some(world)
+    }
+
+    /// Lets commands search with this server.
+    fn search_with(&mut self, server: &OpenSearch) {
+        // The server may run longer than this test.
+        let name = self.dir.path().file_name().unwrap().to_string_lossy();
+        let prefix = format!("{}-{}", name.to_lowercase(), std::process::id());
+        self.environment = vec![
+            ("FILROUGE_SEARCH_ENGINE", "opensearch".to_owned()),
+            ("FILROUGE_SEARCH_OPENSEARCH_URL", server.url()),
+            ("FILROUGE_SEARCH_OPENSEARCH_PREFIX", prefix),
+        ];
+    }
+
     fn create(url: Option<String>, durability: &'static str) -> Self {
-        Self {
+        let mut world = Self {
             dir: TempDir::with_prefix("filrouge-e2e-").expect("a temporary directory"),
             servers: AtomicU32::new(0),
             url,
             database: None,
             durability,
+            environment: Vec::new(),
+        };
+        if std::env::var("FILROUGE_TEST_SEARCH").as_deref() == Ok("opensearch")
+            && let Some(server) = opensearch()
+        {
+            world.search_with(server);
         }
+        world
     }
 
     /// The database of [`World::on_postgres`].
@@ -140,6 +178,7 @@ impl World {
             .env("XDG_DATA_HOME", self.path("data"))
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env("XDG_STATE_HOME", self.path("state"))
+            .envs(self.environment.iter().cloned())
             .current_dir(self.dir.path())
             .stdin(Stdio::null());
         if let Some(url) = &self.url {
