@@ -154,14 +154,14 @@ impl OpenSearchIndex {
         if actions.is_empty() && !creates {
             return Ok(self.replace_meta(stored.place, &next)?.is_some());
         }
-        // What an emptied index contains never becomes valid again, so its state is published at the beginning.
-        let base = if creates { &next } else { &stored.meta };
+        // The version stays until the end: who reads the new rows with it cannot write what follows from them.
         let meta = Meta {
+            generation: next.generation,
             changes: next.changes,
             last_session: next.last_session,
             last_document: next.last_document,
             lock: Some(self.new_lock(work)),
-            ..base.clone()
+            ..stored.meta.clone()
         };
         let Some(place) = self.replace_meta(stored.place, &meta)? else {
             return Ok(false);
@@ -194,10 +194,13 @@ impl OpenSearchIndex {
         if work == Work::Create {
             // The old holder may still be creating its generation.
             meta.generation += 1;
-            meta.format = FORMAT;
-            meta.set_position(None);
         }
         let mut next = meta.clone();
+        if work == Work::Create {
+            next.format = FORMAT;
+            next.needs_merge = false;
+            next.set_position(None);
+        }
         meta.lock = Some(self.new_lock(work.clone()));
         let Some(place) = self.replace_meta(place, &meta)? else {
             return Ok(());
@@ -212,15 +215,15 @@ impl OpenSearchIndex {
             } => {
                 // Rows that the old holder wrote are found only after a refresh.
                 self.refresh()?;
+                next.needs_merge = true;
                 let mut actions = self.forget_all(&sessions)?;
                 let new = meta::document_ids(documents).chain(vectors);
                 actions.extend(new.map(Action::Delete));
                 self.write(&actions, &mut held)?;
             }
         }
-        // What others have read of these sessions is obsolete.
+        // What others have read is obsolete.
         next.forgotten += 1;
-        next.needs_merge = true;
         self.publish(&held, &next)
     }
 
