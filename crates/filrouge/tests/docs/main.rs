@@ -32,6 +32,7 @@ const REFERENCES: &[&str] = &[
     "docs/projections-opensearch.md",
     "docs/projections-weaviate.md",
     "docs/scaling.md",
+    "docs/search-opensearch.md",
     "docs/spool.md",
 ];
 
