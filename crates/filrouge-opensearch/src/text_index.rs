@@ -1,11 +1,11 @@
 //! The search index of the ledger in OpenSearch (docs/adr/0043-search-over-opensearch.md).
 //!
-//! `PREFIX-meta` has one document, the state of the index ([`meta`]). `PREFIX-documents-GENERATION` has a row for each
-//! session, each document and each vector ([`rows`]); the alias `PREFIX-documents` names the generation that queries
-//! read. OpenSearch finds texts by their trigrams ([`terms`]).
+//! `PREFIX-meta` has one document, the state of the index (`meta`). `PREFIX-documents-GENERATION` has a row for each
+//! session, each document and each vector (`rows`); the alias `PREFIX-documents` names the generation that queries
+//! read. OpenSearch finds texts by their trigrams (`terms`).
 //!
 //! OpenSearch has no transactions. A change holds a lock, which is a part of the state, and writes there first which
-//! rows it will write; its end publishes the new state ([`write`]). Whoever takes over the lock of a process that ended
+//! rows it will write; its end publishes the new state (`write`). Whoever takes over the lock of a process that ended
 //! in between removes what that process left.
 
 mod change;

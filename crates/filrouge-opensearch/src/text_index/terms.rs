@@ -28,7 +28,7 @@ pub(super) fn conditions(terms: &[Vec<String>]) -> Vec<Option<Value>> {
         .find(|length| total(*length) <= MAX_TRIGRAMS);
     let length = length.unwrap_or(3);
     let mut room = MAX_TRIGRAMS;
-    let mut condition = |term: &Vec<String>| {
+    let condition = |term: &Vec<String>| {
         room = room.checked_sub(trigrams(term, length))?;
         if term.is_empty() {
             return Some(json!({ "match_none": {} }));
@@ -39,7 +39,7 @@ pub(super) fn conditions(terms: &[Vec<String>]) -> Vec<Option<Value>> {
         let literals = literals.collect::<Option<Vec<Value>>>()?;
         Some(json!({ "bool": { "should": literals, "minimum_should_match": 1 } }))
     };
-    terms.iter().map(|term| condition(term)).collect()
+    terms.iter().map(condition).collect()
 }
 
 /// The number of trigrams of a term whose literals are cut.

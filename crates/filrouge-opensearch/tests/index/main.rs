@@ -97,7 +97,8 @@ fn settings_are_checked() {
         created.is_err()
     };
     assert!(!refused(settings("filrouge", url, None)));
-    for prefix in ["", "1a", "Upper", "a*", "a,b", "a/b", &"a".repeat(101)] {
+    let long = "a".repeat(101);
+    for prefix in ["", "1a", "Upper", "a*", "a,b", "a/b", long.as_str()] {
         assert!(refused(settings(prefix, url, None)), "{prefix}");
     }
     for url in [

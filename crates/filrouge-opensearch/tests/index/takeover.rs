@@ -147,10 +147,8 @@ fn a_creation_that_broke_off_is_repeated() {
     // The generation of the process that ended does not come back.
     let alias = format!("{}-documents-{}-write", world.prefix, state["generation"]);
     let path = format!("{alias}/_search");
-    assert_eq!(
-        send(world.server, Method::POST, &path, Body::None).status,
-        404
-    );
+    let answer = send(world.server, Method::POST, &path, Body::None);
+    assert_eq!(answer.status, reqwest::StatusCode::NOT_FOUND);
     world
         .index
         .apply(&[texts(&a, "s", &["apple"])], None)
