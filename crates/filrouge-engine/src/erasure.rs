@@ -199,6 +199,14 @@ impl Erasure {
             status: tiers.receipt(scope, session).as_str(),
             remains: tiers.remains(),
         }));
+        // An index that keeps nothing is not listed.
+        let index = self.index.get().and_then(|index| index.remains());
+        stores.extend(index.map(|remains| StoreReceipt {
+            store: "index",
+            name: None,
+            status: "erased",
+            remains: Some(remains),
+        }));
         stores.extend(self.clean_copies(scope, session).await);
         stores
     }

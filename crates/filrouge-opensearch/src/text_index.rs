@@ -206,6 +206,12 @@ impl TextIndex for OpenSearchIndex {
         Ok(false)
     }
 
+    fn remains(&self) -> Option<&'static str> {
+        Some(
+            "in segments of OpenSearch, until a merge some ten minutes later: docs/search-opensearch.md#redacted-text",
+        )
+    }
+
     fn status(&self) -> Result<IndexStatus, Failure> {
         self.ready()?;
         self.read_status()

@@ -240,7 +240,7 @@ pub trait TextIndex: Send + Sync {
     ) -> Result<bool, Failure>;
 
     /// Deletes all documents of a session from every file; when it returns, no file contains the text or data derived
-    /// from it. The session keeps an entry with stamp `[0, 0]`, so that it is re-read. Returns the number of deleted
+    /// from it, except what [`TextIndex::remains`] says. The session keeps an entry with stamp `[0, 0]`, so that it is re-read. Returns the number of deleted
     /// documents.
     ///
     /// # Errors
@@ -291,6 +291,11 @@ pub trait TextIndex: Send + Sync {
     /// `unavailable` when the index was emptied. As stated at the trait.
     fn verify(&self, _scope: &IndexScope) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// Where bytes of forgotten text remain after [`TextIndex::forget`], and until when; `None` if nowhere.
+    fn remains(&self) -> Option<&'static str> {
+        None
     }
 
     /// The number of damages that were found since the index was opened: of sessions, or of the index.

@@ -23,6 +23,11 @@ impl Indexing {
         }
     }
 
+    /// [`TextIndex::remains`].
+    pub(crate) fn remains(&self) -> Option<&'static str> {
+        self.index.remains()
+    }
+
     pub(super) async fn forget(&self, key: &IndexKey) -> Result<u64, Failure> {
         let (index, (realm, session)) = (self.index.clone(), key.clone());
         let forgotten = tokio::task::spawn_blocking(move || index.forget(&realm, &session));

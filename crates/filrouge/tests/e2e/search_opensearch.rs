@@ -120,7 +120,10 @@ fn redacted_text_and_text_of_others_is_not_found() {
     let page = search_by_index(&ada, &[("q", "kingfisher")]);
     assert_eq!(page["total_matches"], 0, "{page}");
     assert_eq!(found(&ada, &[("q", "nightingale")]), ["adas"]);
-    ada.delete("/adas").is(200);
+    let receipt = ada.delete("/adas").is(200);
+    let stores = receipt["stores"].as_array().unwrap().iter();
+    let index = stores.filter(|store| store["store"] == "index").count();
+    assert_eq!(index, 1, "{receipt}");
     assert_eq!(found(&ada, &[("q", "nightingale")]), [""; 0]);
     assert_eq!(found(&bob, &[("q", "kingfisher")]), ["bobs"]);
     server.stop();
