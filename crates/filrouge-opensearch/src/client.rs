@@ -10,6 +10,9 @@ use serde_json::Value;
 /// The maximum number of bytes of a response.
 const MAX_RESPONSE_BYTES: usize = 256 << 20;
 
+/// The maximum time until a connection is open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A search engine's address, and how requests to it are authenticated.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
@@ -120,6 +123,7 @@ impl Client {
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            .connect_timeout(endpoint.timeout.min(CONNECT_TIMEOUT))
             .timeout(endpoint.timeout);
         if let Some(pem) = authorities {
             let certificates = reqwest::Certificate::from_pem_bundle(pem).ok();

@@ -55,6 +55,7 @@ pub struct OpenSearchIndex {
     client: Client,
     handle: Handle,
     prefix: String,
+    request_timeout: Duration,
     /// The name of this value in the lock.
     holder: String,
     /// Lets one change of this value run at a time. So a lock with its name was left by a change that failed.
@@ -84,6 +85,7 @@ impl OpenSearchIndex {
             client: client.map_err(|error: ClientError| invalid(error.to_string()))?,
             handle,
             prefix: settings.prefix.clone(),
+            request_timeout: settings.endpoint.timeout,
             holder: uuid::Uuid::now_v7().to_string(),
             changing: Mutex::default(),
             is_ready: AtomicBool::default(),

@@ -6,7 +6,7 @@
 //! 3. Write the rows, each with the number of the change as its external version. Refresh: they become visible at once.
 //! 4. Publish: replace the state by the new one, without a lock.
 //!
-//! A lock that does not change for [`LEASE`] is taken over. The new holder has a greater number. With it, it writes or
+//! A lock that does not change for longer than a request may take is taken over. The new holder has a greater number. With it, it writes or
 //! deletes every row that the lock names, so that OpenSearch refuses what the old holder may still send. Sessions that
 //! the old holder was changing are forgotten, and read again by the feed.
 
@@ -24,16 +24,19 @@ use super::rows::{self, Action, DOCUMENT, VECTOR};
 use super::{mapping, requests};
 use crate::client::Body;
 
-/// The time for which the lock of another process must stay unchanged before it is taken over, measured by this
-/// process.
-const LEASE: Duration = Duration::from_secs(15);
+/// The time for which the lock of another process must stay unchanged before it is taken over, besides the time limit of
+/// a request: a holder that works renews its lock between two requests.
+const LEASE_MARGIN: Duration = Duration::from_secs(10);
 /// The time after which a holder renews its lock, between two requests.
 const RENEWAL: Duration = Duration::from_secs(3);
 /// The time between two looks at a lock of another process.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The number of bytes after which a request with rows is sent. OpenSearch recommends 5 to 15 MB.
-const BULK_BYTES: usize = 5 << 20;
+/// The time for which a search waits for another process that changes the index.
+const SHORT_WAIT: Duration = Duration::from_millis(250);
+
+/// The number of bytes after which a request with rows is sent: a busy server indexes some megabytes per second.
+const BULK_BYTES: usize = 1 << 20;
 /// The maximum number of rows of a request.
 const BULK_ACTIONS: usize = 2_000;
 /// The number of rows that a query for ids returns at once.
@@ -46,15 +49,6 @@ pub(super) enum Patience {
     Short,
     /// Until the lock of an ended process is taken over, and longer.
     Long,
-}
-
-impl Patience {
-    const fn time(self) -> Duration {
-        match self {
-            Self::Short => Duration::from_millis(250),
-            Self::Long => Duration::from_secs(60),
-        }
-    }
 }
 
 /// A planned change.
@@ -112,7 +106,7 @@ impl OpenSearchIndex {
             if let Some(held) = &stored.meta.lock {
                 if held.holder == self.holder || self.is_left(stored.place) {
                     self.recover(stored)?;
-                } else if began.elapsed() >= patience.time() {
+                } else if began.elapsed() >= self.time_to_wait(patience) {
                     return Ok(None);
                 } else {
                     thread::sleep(POLL);
@@ -130,11 +124,24 @@ impl OpenSearchIndex {
         }
     }
 
-    /// Whether a lock of another process has not changed for [`LEASE`].
+    /// The time for which the lock of another process must stay unchanged before it is taken over, measured by this
+    /// process.
+    fn lease(&self) -> Duration {
+        self.request_timeout + LEASE_MARGIN
+    }
+
+    fn time_to_wait(&self, patience: Patience) -> Duration {
+        match patience {
+            Patience::Short => SHORT_WAIT,
+            Patience::Long => 2 * self.lease(),
+        }
+    }
+
+    /// Whether a lock of another process was left.
     fn is_left(&self, place: Place) -> bool {
         let mut observed = lock(&self.other_lock);
         match *observed {
-            Some((same, since)) if same == place => since.elapsed() >= LEASE,
+            Some((same, since)) if same == place => since.elapsed() >= self.lease(),
             _ => {
                 *observed = Some((place, Instant::now()));
                 false
@@ -274,22 +281,30 @@ impl OpenSearchIndex {
         if count > 0 {
             self.send_actions(lines, held)?;
         }
-        match actions.is_empty() {
-            true => Ok(()),
-            false => self.refresh(),
+        if actions.is_empty() {
+            return Ok(());
         }
+        self.renew(held)?;
+        self.refresh()
+    }
+
+    /// Renews the lock, unless this was done a short time ago.
+    fn renew(&self, held: &mut Held) -> Result<(), Failure> {
+        if held.renewed.elapsed() < RENEWAL {
+            return Ok(());
+        }
+        let meta = &mut held.stored.meta;
+        if let Some(lock) = &mut meta.lock {
+            lock.renewals += 1;
+        }
+        let renewed = self.replace_meta(held.stored.place, meta)?;
+        held.stored.place = renewed.ok_or_else(requests::busy)?;
+        held.renewed = Instant::now();
+        Ok(())
     }
 
     fn send_actions(&self, lines: String, held: &mut Held) -> Result<(), Failure> {
-        if held.renewed.elapsed() >= RENEWAL {
-            let meta = &mut held.stored.meta;
-            if let Some(lock) = &mut meta.lock {
-                lock.renewals += 1;
-            }
-            let renewed = self.replace_meta(held.stored.place, meta)?;
-            held.stored.place = renewed.ok_or_else(requests::busy)?;
-            held.renewed = Instant::now();
-        }
+        self.renew(held)?;
         let alias = self.write_alias(held.stored.meta.generation);
         let shown = "items.*.status,items.*.error.type,error.type";
         let path = format!("{alias}/_bulk?require_alias=true&filter_path={shown}");

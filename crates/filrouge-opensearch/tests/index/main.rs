@@ -34,7 +34,8 @@ fn endpoint(server: &OpenSearch) -> Endpoint {
     Endpoint {
         url: server.url(),
         credentials: Credentials::Anonymous,
-        timeout: Duration::from_secs(120),
+        // The lock of an ended process is taken over ten seconds after this time.
+        timeout: Duration::from_secs(20),
     }
 }
 

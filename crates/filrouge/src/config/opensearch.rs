@@ -73,7 +73,7 @@ impl OpenSearchConfig {
             timeout: layers.millis(
                 "search.opensearch.timeout_ms",
                 1..=TIMEOUT_MAX,
-                Duration::from_secs(10),
+                Duration::from_secs(20),
             )?,
         })
     }
