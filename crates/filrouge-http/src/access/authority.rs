@@ -1,19 +1,19 @@
 //! Checks the credentials of requests. They are API keys of the store, or tokens of an issuer. While the store has no
 //! keys and no issuer is configured, a request needs none.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
-use filrouge_engine::api_keys::{ApiKey, ApiKeys, KeptKeys, PresentedKey};
+use filrouge_engine::api_keys::{KeptKeys, PresentedKey};
 use filrouge_engine::caller::{CallerRole, Permission};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::watch;
 
 use self::kept::{keep, without_store};
+use self::key_table::KeyTable;
 use super::bearer::credentials;
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
@@ -22,6 +22,7 @@ use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 
 mod kept;
+mod key_table;
 
 /// The longest time between two reloads of the API keys, even if no commit is seen.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
@@ -62,59 +63,6 @@ struct Shared {
     verifier: Option<Verifier>,
     clock: Arc<dyn Clock>,
     refused: AtomicU64,
-}
-
-/// The store's API keys, as last read from the ledger, or from the file of kept keys.
-enum KeyTable {
-    /// The keys could not be read yet: all callers with API keys are refused.
-    NotLoaded(Failure),
-    /// The keys, and the version of the note in which the store keeps them. At version 0 no key was ever created.
-    Loaded {
-        version: u64,
-        by_id: HashMap<Box<str>, KeyEntry>,
-        /// The end of their use, if they are from the file of kept keys.
-        kept_until: Option<Timestamp>,
-    },
-}
-
-struct KeyEntry {
-    key: ApiKey,
-    credential: Arc<Credential>,
-}
-
-impl KeyTable {
-    fn from_stored(stored: ApiKeys, kept_until: Option<Timestamp>) -> Self {
-        let by_id = stored.keys.into_iter().map(|key| {
-            let credential = Credential {
-                tenant: key.tenant_id.clone(),
-                holder: CallerRole::Role(key.role),
-                subject: Subject::Key(key.key_id.as_str().into()),
-                identity: key.identity_id.clone(),
-                expires_at: key.expires_at,
-            };
-            let credential = Arc::new(credential);
-            (key.key_id.as_str().into(), KeyEntry { key, credential })
-        });
-        Self::Loaded {
-            version: stored.version,
-            by_id: by_id.collect(),
-            kept_until,
-        }
-    }
-
-    fn kept_until(&self) -> Option<Timestamp> {
-        match self {
-            Self::NotLoaded(_) => None,
-            Self::Loaded { kept_until, .. } => *kept_until,
-        }
-    }
-
-    fn version(&self) -> Option<u64> {
-        match self {
-            Self::NotLoaded(_) => None,
-            Self::Loaded { version, .. } => Some(*version),
-        }
-    }
 }
 
 impl Authority {

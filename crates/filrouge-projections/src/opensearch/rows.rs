@@ -1,6 +1,6 @@
 //! The documents of a session.
 
-use filrouge_types::{Item, ItemBody, JsonText, RawJson, Session, Timestamp, Turn};
+use filrouge_types::{Application, Item, ItemBody, JsonText, RawJson, Session, Timestamp, Turn};
 use serde_json::{Map, Value, json};
 
 use crate::content::{parsed, session_digest};
@@ -76,7 +76,7 @@ impl Documents<'_> {
             "question": either(&turn.question_neutral, &turn.question_translated),
             "answer": either(&turn.answer_neutral, &turn.answer_translated),
             "answer_is_fallback": turn.answer_translated_is_fallback,
-            "translate_chat": turn.application.wants_translation(),
+            (Application::NAMES[3]): turn.application.wants_translation(),
             "agent": agents,
             "record_version": turn.record_version,
             "replaced_by": turn.replaced_by_turn_id,

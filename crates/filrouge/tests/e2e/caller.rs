@@ -50,7 +50,7 @@ impl Caller {
         });
         let end = if body.is_empty() { "\r\n" } else { "" };
         let text = format!(
-            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}{body}{end}",
+            "{method} {target} HTTP/1.0\r\nhost: localhost\r\nconnection: close\r\n{}{body}{end}",
             self.headers
         );
         self.client.send_bytes(text.as_bytes())

@@ -84,10 +84,13 @@ fn check(client: &Client, text: &str) {
     ] {
         assert_eq!(session[field], expected);
     }
+    // A list also names the agents.
+    let mut listed = session.clone();
+    listed["agents"] = json!([text]);
     for filter in ["project_id", "agent"] {
         assert_eq!(
             rows(client, &format!("?{filter}={value}")),
-            std::slice::from_ref(&session),
+            std::slice::from_ref(&listed),
             "{filter} {text:?}"
         );
     }

@@ -163,7 +163,7 @@ fn two_servers_share_one_store() {
         assert_eq!(
             client.get_body("/readyz"),
             json!({
-                "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "keys": null, "hot": null,
+                "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "keys": null, "projections": null, "hot": null,
                 "store": null, "search": null,
                 "spool": { "entries": 0, "sessions": 0, "bytes": 0, "bytes_max": 64 << 20, "oldest_s": null, "dead_letters": 0 },
             })

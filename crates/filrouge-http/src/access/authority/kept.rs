@@ -3,7 +3,7 @@
 use filrouge_engine::api_keys::{ApiKeys, KeptKeys};
 use filrouge_types::{Failure, Timestamp};
 
-use super::KeyTable;
+use super::key_table::KeyTable;
 
 /// The keys of a server whose store does not answer, and `had_keys`, which becomes true if any were ever kept.
 pub(super) fn without_store(
