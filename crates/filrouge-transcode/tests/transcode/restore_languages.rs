@@ -15,7 +15,8 @@ fn a_redacted_text_is_not_replaced_by_its_translation() {
     test.try_finalize("a", Some("a"), Some("à")).unwrap();
     test.try_redact(&[2]).unwrap();
     let dropped = [(2, "redacted"), (3, "other_variant"), (4, "bookkeeping")];
-    assert_restored(&test, complete(), &["user: q"], &dropped, &[]);
+    let lines = ["user: q", "assistant: <Redacted>"];
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
 }
 
 #[test]
