@@ -1,10 +1,9 @@
 //! The state of an index: one document, which is only replaced by a writer that has read its newest version.
 
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use filrouge_store::text_index::{DocumentNo, IndexVersion, SessionNo};
-use filrouge_types::Failure;
+use filrouge_types::{Clock, Failure, SystemClock};
 use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,8 +80,7 @@ impl Meta {
     /// The state of an index that is not created yet. All numbers begin with one that depends on the time: if somebody
     /// deletes the state, no number is used again.
     fn new(format: u32) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let millis = now.map_or(1, |time| u64::try_from(time.as_millis()).unwrap_or(1));
+        let millis = u64::try_from(SystemClock.now().as_micros() / 1000).unwrap_or(1);
         // Less than 2^53 for a long time, so that OpenSearch computes with it exactly.
         let number = millis << 10;
         Self {
