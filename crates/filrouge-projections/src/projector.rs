@@ -63,6 +63,8 @@ pub struct Projector {
     prefers_building: bool,
     /// When the target is checked next.
     check_at: Option<Timestamp>,
+    /// The generation that this process has created, or found created, in the target.
+    created: Option<u64>,
     /// The code of the newest query of the store if it failed; `None` if it succeeded.
     last_failure: Option<ErrorCode>,
 }
@@ -88,6 +90,7 @@ impl Projector {
             feeds: Vec::new(),
             prefers_building: false,
             check_at: None,
+            created: None,
             last_failure: None,
         })
     }
@@ -217,8 +220,12 @@ impl Projector {
         let state = &stored.value;
         let has_generation = state.generations().next().is_some();
         let is_changed = state.fingerprint != self.projection.fingerprint();
+        // Another process may have begun a rebuild.
+        let building = state.building.as_ref().map(|filled| filled.generation);
+        let must_create = building.is_some() && building != self.created;
         let now = self.clock.now();
-        if !has_generation || is_changed || self.check_at.is_none_or(|at| at <= now) {
+        let is_due = self.check_at.is_none_or(|at| at <= now);
+        if !has_generation || is_changed || must_create || is_due {
             return self.check_target(stored).await;
         }
         let uncleaned = read_uncleaned(self.ledger(), &self.projection.name).await?;

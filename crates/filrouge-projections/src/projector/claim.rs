@@ -4,6 +4,7 @@ use filrouge_engine::notes::{Claim, Stored, read_note, write_note};
 use filrouge_types::Result;
 
 use super::{LONGEST_WAIT, Next, Projector, READ_TIME};
+use crate::position::StoredPosition;
 use crate::state::{State, shortened, state_note};
 use crate::target::TargetError;
 
@@ -93,13 +94,18 @@ impl Projector {
             tracing::warn!(projection = %self.projection.name, reason, "the target cannot be used; it is tried again");
         }
         self.projection.counts.set_failure(Some(reason.clone()));
-        self.check_at = None;
+        (self.check_at, self.created) = (None, None);
         let is_altered = matches!(error, TargetError::Altered(_));
+        let (now, newest) = (self.clock.now(), self.engine.index_feed.position());
         self.change_state(stored, |state| {
             (state.failures, state.retry_at) = (failures, Some(retry_at));
             state.last_error = Some(reason.clone());
             if is_altered {
+                let was_building = state.building.is_some();
                 state.drop_generation(generation);
+                if was_building && state.building.is_none() && state.published.is_some() {
+                    state.begin_rebuild(None, now, StoredPosition::from(&newest));
+                }
             }
         })
         .await?;

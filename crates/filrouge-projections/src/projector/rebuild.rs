@@ -53,6 +53,7 @@ impl Projector {
         calls
             .call(self.projection.target.create(generation))
             .await?;
+        self.created = Some(generation);
         if seen.is_some() && seen != stored.value.queried {
             // The versions of its rows may not be those of this store, so it cannot be cleaned: it is replaced at once.
             return self.publish(stored).await;

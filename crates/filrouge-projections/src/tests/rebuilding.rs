@@ -46,6 +46,21 @@ async fn queries_see_the_old_generation_until_the_new_one_is_complete() {
 }
 
 #[tokio::test]
+async fn a_rebuild_survives_a_redaction_before_its_generation_exists() {
+    let world = World::impatient();
+    world.create_with_secret("s").await;
+    let mut projector = world.projector();
+    world.run_until_idle(&mut projector).await;
+    let old = world.status().await.generation;
+    let begun = begin_rebuild(&world.engine, &world.projection.name, world.clock.now());
+    begun.await.unwrap();
+    world.redact("s").await;
+    world.run_until_idle(&mut projector).await;
+    assert!(world.status().await.generation > old);
+    world.check().await;
+}
+
+#[tokio::test]
 async fn other_settings_begin_a_rebuild_while_the_old_generation_is_queried() {
     let world = World::new();
     world.create_with_secret("s").await;
