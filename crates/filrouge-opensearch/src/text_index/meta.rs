@@ -120,10 +120,7 @@ impl OpenSearchIndex {
         let is_being_created = lock.is_some_and(|lock| lock.work == Work::Create);
         match &stored {
             None => self.create_meta()?,
-            Some(_) if is_being_created => {
-                let created = self.locked(Patience::Short, &mut |_| Ok(Step::Nothing(())))?;
-                created.ok_or_else(busy)?;
-            }
+            Some(_) if is_being_created => self.wait_until_created()?,
             Some(stored) if stored.meta.format == FORMAT && self.has_alias(&stored.meta)? => {}
             Some(_) => {
                 tracing::warn!("the search index is missing or has another format: it is rebuilt");
@@ -206,12 +203,21 @@ impl OpenSearchIndex {
             lock: Some(self.new_lock(Work::Create)),
             ..Meta::new(FORMAT)
         };
-        let _changing = filrouge_types::lock(&self.changing);
+        let changing = filrouge_types::lock(&self.changing);
         let path = format!("{}/_create/state", self.meta_index());
         match self.put_meta(&path, &meta)? {
             Some(place) => self.recover(StoredMeta { meta, place }),
-            None => Ok(()),
+            None => {
+                drop(changing);
+                self.wait_until_created()
+            }
         }
+    }
+
+    /// Waits until another process has created the index, or takes over from it.
+    fn wait_until_created(&self) -> Result<(), Failure> {
+        let created = self.locked(Patience::Short, &mut |_| Ok(Step::Nothing(())))?;
+        created.ok_or_else(busy)
     }
 
     pub(super) fn new_lock(&self, work: Work) -> Lock {
