@@ -1,24 +1,22 @@
 //! The structure of an index: its settings and its fields.
 
+use filrouge_types::Application;
 use serde_json::{Map, Value, json};
 
 use super::Product;
 
 /// Fields with ids and words, which queries compare as they are.
-const KEYWORDS: [&str; 23] = [
+const KEYWORDS: [&str; 20] = [
     "agent",
     "channel",
-    "consultant",
     "doc_type",
     "exchange_id",
     "identity_id",
     "item_id",
     "model",
     "parent_session_id",
-    "pipeline_name",
     "project_id",
     "replaced_by",
-    "repository",
     "request_id",
     "role",
     "session_digest",
@@ -85,17 +83,17 @@ pub(super) fn mappings(product: Product, dimensions: Option<usize>) -> Value {
         }
     };
     // Longer words are stored and not indexed: the index does not hold a word of more than 32,766 bytes.
-    add(
-        &KEYWORDS,
-        json!({ "type": "keyword", "ignore_above": 8191 }),
-    );
+    let keyword = json!({ "type": "keyword", "ignore_above": 8191 });
+    add(&KEYWORDS, keyword.clone());
+    let [labels @ .., wants_translation] = Application::NAMES;
+    add(&labels, keyword);
     // A time of a year that OpenSearch does not know is stored and not indexed.
     add(&DATES, json!({ "type": "date", "ignore_malformed": true }));
     add(&NUMBERS, json!({ "type": "long" }));
     let cjk = json!({ "type": "text", "analyzer": "cjk" });
     add(&TEXTS, json!({ "type": "text", "fields": { "cjk": cjk } }));
     add(
-        &["answer_is_fallback", "redacted", "translate_chat"],
+        &["answer_is_fallback", "redacted", wants_translation],
         json!({ "type": "boolean" }),
     );
     add(&["metadata_unindexed", "parts", "usage"], stored_only);
