@@ -11,6 +11,7 @@ use crate::wire::MountedWires;
 
 mod authority;
 mod bearer;
+mod credential;
 mod jwks;
 mod jwt;
 mod loopback;

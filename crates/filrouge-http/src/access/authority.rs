@@ -15,9 +15,10 @@ use tokio::sync::watch;
 use self::kept::{keep, without_store};
 use self::key_table::KeyTable;
 use super::bearer::credentials;
+use super::credential::{Credential, Subject};
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
-use super::principal::{Credential, Principal, Subject};
+use super::principal::Principal;
 use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 

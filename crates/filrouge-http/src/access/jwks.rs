@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::principal::Credential;
+use super::credential::Credential;
 use crate::outgoing;
 
 /// The maximum size of a key set in bytes.

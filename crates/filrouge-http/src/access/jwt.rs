@@ -16,9 +16,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::credential::{Credential, Subject};
 use super::jwks::{Fetcher, KeySet, RSA_ALGORITHMS};
 pub use super::jwks::{JwksSource, JwtError};
-use super::principal::{Credential, Subject};
 
 mod ring_verifier;
 

@@ -4,34 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use filrouge_engine::caller::{Caller, CallerRole};
-use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp};
+use filrouge_engine::caller::Caller;
+use filrouge_types::{ErrorCode, IdentityId};
 
 use super::authority::Authority;
+use super::credential::{Credential, Subject};
 use crate::problem::Problem;
-
-/// What identifies the holder of a credential.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Subject {
-    /// Any caller, while the server needs no credentials.
-    Local,
-    /// The id of an API key.
-    Key(Arc<str>),
-    /// The tenant and the subject of a token, with a NUL in between.
-    Token(Arc<str>),
-}
-
-/// Verified credentials, shared by all requests that present the same key or token.
-#[derive(Debug)]
-pub(super) struct Credential {
-    pub(super) tenant: TenantId,
-    pub(super) holder: CallerRole,
-    pub(super) subject: Subject,
-    /// The holder's identity, if the holder is an end user.
-    pub(super) identity: Option<IdentityId>,
-    /// When the credential expires; `None` if it does not.
-    pub(super) expires_at: Option<Timestamp>,
-}
 
 /// The caller of a request.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use filrouge_engine::api_keys::{ApiKey, ApiKeys};
 use filrouge_engine::caller::CallerRole;
 use filrouge_types::{Failure, Timestamp};
 
-use crate::access::principal::{Credential, Subject};
+use crate::access::credential::{Credential, Subject};
 
 /// The store's API keys, as last read from the ledger, or from the file of kept keys.
 pub(super) enum KeyTable {
