@@ -51,7 +51,6 @@ pub struct Session {
     pub updated_at: Timestamp,
     /// The agents that wrote items, in lists of sessions; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub agents: Vec<Box<str>>,
     /// Changes when a patchable field changes, but not with new items. Returned as `ETag`, checked by `If-Match`.
     #[serde(skip)]

@@ -142,6 +142,12 @@ pub(super) fn complete_schemas(schemas: &mut Map<String, Value>) {
             require_all(schema);
         }
     }
+    // Only lists name agents.
+    if let Some(session) = schemas.get_mut("Session")
+        && let Some(required) = session.get_mut("required").and_then(Value::as_array_mut)
+    {
+        required.retain(|name| name != "agents");
+    }
     for schema in schemas.values_mut() {
         // The derives have no format for an unsigned 64-bit number.
         if let Some(fence) = schema.pointer_mut("/properties/fence") {
