@@ -11,7 +11,7 @@ use filrouge_engine::cleaning::{Cleaner, ERASED, PENDING};
 use filrouge_engine::notes::{Stored, read_note};
 use filrouge_engine::{Engine, StoreReceipt};
 use filrouge_types::{Clock, Failure, SessionId, TenantId};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::calls::{Calls, StepError};
 use crate::projection::Projection;
@@ -84,13 +84,13 @@ async fn clean(calls: Calls<'_>, key: &SessionKey) -> (&'static str, Option<&'st
         commit: calls.newest_commit(key),
         since: calls.clock.now(),
     };
-    let within = projection.clean_timeout;
-    let cleaned = timeout(within, clean_directly(calls, &uncleaned)).await;
+    let end = Instant::now() + projection.clean_timeout;
+    let cleaned = timeout_at(end, clean_directly(calls, &uncleaned)).await;
     let cleaned = cleaned.map_err(|_| "no answer in time".to_owned());
     match cleaned.and_then(|cleaned| cleaned.map_err(|error| format!("{error:?}"))) {
         Ok(Direct::Empty) => (ERASED, None),
         Ok(Direct::Cleaned(remains)) => {
-            match timeout(within, wait_for_holder(calls, &uncleaned)).await {
+            match timeout_at(end, wait_for_holder(calls, &uncleaned)).await {
                 Ok(Ok(())) => (ERASED, remains),
                 Ok(Err(_)) | Err(_) => (PENDING, None),
             }
