@@ -151,7 +151,7 @@ impl Projector {
     /// Reads some sessions of a feed's page and writes them. With the last one, moves the position.
     async fn write_batch(
         &mut self,
-        stored: Stored<State>,
+        mut stored: Stored<State>,
         index: usize,
         letters: &[DeadLetter],
     ) -> Result<Next, StepError> {
@@ -159,6 +159,11 @@ impl Projector {
         let generation = self.feeds[index].generation;
         let refused = self.calls(&stored).write(generation, batch.updates).await?;
         for (key, commit) in &batch.erased {
+            // Many erasures take longer than one claim.
+            let Some(renewed) = self.claim(stored).await? else {
+                return Ok(Next::Again);
+            };
+            stored = renewed;
             self.refresh(&stored, key, *commit).await?;
         }
         let mut refusals = batch.refusals;

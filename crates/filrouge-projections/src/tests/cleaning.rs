@@ -63,6 +63,22 @@ async fn a_redaction_cleans_once() {
 }
 
 #[tokio::test]
+async fn more_erasures_than_a_claim_has_time_for_are_all_reached() {
+    let world = World::new();
+    for n in 0..20 {
+        world.create_with_secret(&format!("s{n}")).await;
+    }
+    world.fill().await;
+    for n in 0..20 {
+        world.erase(&format!("s{n}")).await;
+    }
+    // A claim lasts for 50 s.
+    world.target.set_slow(world.clock.clone(), 5_000_000);
+    world.fill().await;
+    world.check().await;
+}
+
+#[tokio::test]
 async fn a_target_that_is_away_is_cleaned_when_it_is_back() {
     let world = World::impatient();
     filled(&world).await;

@@ -1,10 +1,10 @@
 //! A target in memory, which can be away, refuse sessions, pause in a call, and lose its data.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use filrouge_types::lock;
+use filrouge_types::{FixedClock, lock};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, oneshot};
 
@@ -21,6 +21,8 @@ struct Inner {
     is_away: bool,
     refused: BTreeSet<SessionKey>,
     calls: usize,
+    /// The clock that each call moves forward, and by how many microseconds.
+    slow: Option<(Arc<FixedClock>, i64)>,
     /// The number of the call that never returns, and whether it is executed.
     hangs_at: Option<(usize, bool)>,
     /// The next write reports here that it was called, and then waits for the other end.
@@ -41,6 +43,11 @@ impl MemoryTarget {
 
     pub(super) fn calls(&self) -> usize {
         lock(&self.0).calls
+    }
+
+    /// Makes each call take some microseconds of this clock.
+    pub(super) fn set_slow(&self, clock: Arc<FixedClock>, micros: i64) {
+        lock(&self.0).slow = Some((clock, micros));
     }
 
     /// Makes a call never return, after it was executed or before it.
@@ -99,6 +106,9 @@ impl MemoryTarget {
                 return Err(TargetError::Unavailable("away".to_owned()));
             }
             inner.calls += 1;
+            if let Some((clock, micros)) = &inner.slow {
+                clock.advance(*micros);
+            }
             let (call, hangs_at) = (inner.calls, inner.hangs_at);
             hangs_at.filter(|(at, _)| *at == call)
         };
