@@ -54,15 +54,15 @@ impl Cleaner for ProjectionCleaner {
             return receipts;
         };
         for projection in &self.projections {
-            if !projection.selection.has_tenant(tenant) {
-                continue;
-            }
             let calls = Calls {
                 engine: &engine,
                 projection,
                 clock: self.clock.as_ref(),
                 claimed_until: None,
             };
+            if !projection.selection.has_tenant(tenant) && !may_show_others(calls).await {
+                continue;
+            }
             let (status, remains) = clean(calls, &key).await;
             receipts.push(StoreReceipt {
                 store: "projection",
@@ -168,6 +168,15 @@ async fn read_state(calls: Calls<'_>) -> Result<State, Failure> {
     let note = state_note(&calls.projection.name);
     let stored: Option<Stored<State>> = read_note(calls.engine.ledger(), &note).await?;
     Ok(stored.map(|stored| stored.value).unwrap_or_default())
+}
+
+/// Whether queries may see a generation with other settings, which may select other tenants.
+async fn may_show_others(calls: Calls<'_>) -> bool {
+    let Ok(state) = read_state(calls).await else {
+        return true;
+    };
+    let has_settings = state.fingerprint == calls.projection.fingerprint();
+    state.queried.is_some() && !(has_settings && state.published.is_some())
 }
 
 async fn known_generations(calls: Calls<'_>) -> Result<Vec<u64>, Failure> {

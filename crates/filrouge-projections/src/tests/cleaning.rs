@@ -1,10 +1,12 @@
 //! Redactions and erasures: what the receipt says, and that erased words do not stay or return.
 
+use std::collections::BTreeSet;
+
 use filrouge_engine::cleaning::{ERASED, PENDING};
 use filrouge_types::Clock;
 
 use super::world::{SECRET, World};
-use crate::begin_rebuild;
+use crate::{Selection, begin_rebuild};
 
 /// A store with two secrets, in the sessions `redacted` and `erased`, and a filled projection.
 async fn filled(world: &World) {
@@ -76,6 +78,32 @@ async fn more_erasures_than_a_claim_has_time_for_are_all_reached() {
     world.target.set_slow(world.clock.clone(), 5_000_000);
     world.fill().await;
     world.check().await;
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_no_longer_selected_is_cleaned_until_the_old_generation_is_replaced() {
+    let world = World::new();
+    filled(&world).await;
+    let others = world.with_selection(Selection {
+        tenants: Some(BTreeSet::from(["other".parse().unwrap()])),
+        ..Selection::default()
+    });
+    let mut projector = others.projector();
+    while others.status().await.building.is_none() {
+        projector.step().await.unwrap();
+    }
+    projector.release().await;
+    assert!(others.holds_secret(), "queries see the old generation");
+    let receipts = [
+        others.redact("redacted").await,
+        others.erase("erased").await,
+    ];
+    for receipt in receipts {
+        assert_eq!((receipt.store, receipt.status), ("projection", ERASED));
+    }
+    assert!(!others.holds_secret());
+    others.fill().await;
+    assert_eq!(others.erase("other").await.store, "ledger");
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ pub(super) const SECRET: &str = "moonflower";
 
 pub(super) struct World {
     pub(super) clock: Arc<FixedClock>,
+    ledger: Arc<MemoryLedger>,
     pub(super) engine: Arc<Engine>,
     pub(super) target: Arc<MemoryTarget>,
     pub(super) projection: Arc<Projection>,
@@ -59,20 +60,32 @@ impl World {
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
         let keyring = Arc::new(Keyring::single([1; 32]));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
-        let ledger = ledger.with_lanes(Lanes::new(3).unwrap());
+        let ledger = Arc::new(ledger.with_lanes(Lanes::new(3).unwrap()));
+        Self::over(ledger, clock, target, Selection::default(), clean_timeout)
+    }
+
+    /// The same store and target with other settings, in another process.
+    pub(super) fn with_selection(&self, selection: Selection) -> Self {
+        let (ledger, clock) = (self.ledger.clone(), self.clock.clone());
+        let clean_timeout = self.projection.clean_timeout;
+        Self::over(ledger, clock, self.target.clone(), selection, clean_timeout)
+    }
+
+    fn over(
+        ledger: Arc<MemoryLedger>,
+        clock: Arc<FixedClock>,
+        target: Arc<MemoryTarget>,
+        selection: Selection,
+        clean_timeout: Duration,
+    ) -> Self {
         let settings = Settings::default();
-        let engine = Engine::new(
-            Arc::new(ledger),
-            Arc::new(OsEntropy),
-            clock.clone(),
-            settings,
-        );
+        let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings);
         let engine = Arc::new(engine);
         let projection = Arc::new(Projection {
             name: "copy".parse().unwrap(),
             target: target.clone(),
             structure: "memory/1".to_owned(),
-            selection: Selection::default(),
+            selection,
             timeout: Duration::from_secs(20),
             clean_timeout,
             counts: Counts::default(),
@@ -80,27 +93,10 @@ impl World {
         ProjectionCleaner::install(&engine, vec![projection.clone()], clock.clone());
         Self {
             clock,
+            ledger,
             engine,
             target,
             projection,
-        }
-    }
-
-    /// The same store and target with other settings.
-    pub(super) fn with_selection(&self, selection: Selection) -> Self {
-        Self {
-            clock: self.clock.clone(),
-            engine: self.engine.clone(),
-            target: self.target.clone(),
-            projection: Arc::new(Projection {
-                name: self.projection.name.clone(),
-                target: self.target.clone(),
-                structure: self.projection.structure.clone(),
-                selection,
-                timeout: self.projection.timeout,
-                clean_timeout: self.projection.clean_timeout,
-                counts: Counts::default(),
-            }),
         }
     }
 
