@@ -133,6 +133,7 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
     add(calls, uncleaned).await?;
     let key = uncleaned.key();
     let mut generations = known_generations(calls).await?;
+    let mut is_repeated = false;
     loop {
         if generations.is_empty() {
             let shown = calls.call(calls.projection.target.published()).await?;
@@ -157,7 +158,14 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
             .iter()
             .all(|generation| generations.contains(generation))
         {
-            return Ok(Direct::Cleaned(refreshed.cleaned.remains));
+            let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
+            if is_repeated || read_uncleaned(ledger, name).await?.contains(uncleaned) {
+                return Ok(Direct::Cleaned(refreshed.cleaned.remains));
+            }
+            // Another process has cleaned the session meanwhile. It may have read a newer state of it, and rows of an
+            // older one may have been written here after that.
+            add(calls, uncleaned).await?;
+            is_repeated = true;
         }
         // Another generation was begun meanwhile, and may have been filled with rows that were deleted now.
         generations = known;

@@ -172,6 +172,27 @@ async fn words_that_were_read_before_the_erasure_and_written_after_it_are_remove
 }
 
 #[tokio::test]
+async fn a_redaction_that_writes_after_an_erasure_brings_nothing_back() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    world.answer("s", "r2", SECRET).await;
+    world.fill().await;
+    let (called, go) = world.target.pause_write();
+    let erasing = async {
+        called.await.unwrap();
+        let receipt = world.erase("s").await;
+        go.send(()).unwrap();
+        receipt
+    };
+    let (redacted, erased) = tokio::join!(world.redact("s"), erasing);
+    assert_eq!([redacted.status, erased.status], [ERASED; 2]);
+    assert!(!world.holds_secret());
+    assert_eq!(world.status().await.uncleaned, 0);
+    world.fill().await;
+    world.check().await;
+}
+
+#[tokio::test]
 async fn a_rebuild_brings_no_erased_words_back() {
     let world = World::new();
     filled(&world).await;
