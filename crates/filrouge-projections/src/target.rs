@@ -1,8 +1,9 @@
 //! The port of a target: a store outside the ledger that holds rows derived from sessions.
 //!
-//! The projector is the only writer of a target. It calls [`Target::rows`] for each session that changed, or for the
-//! turns of it that changed, and gives the rows to [`Target::write`]. All calls may be repeated: a row is identified by
-//! its table and id, and a row with a smaller version never replaces one with a greater version.
+//! The projector calls [`Target::rows`] for each session that changed, or for the turns of it that changed, and gives the
+//! rows to [`Target::write`]. The only other writer is a process that cleans a session after a redaction or an erasure.
+//! All calls may be repeated: a row is identified by its table and id, and a row with a smaller version never replaces one
+//! with a greater version.
 //!
 //! A target holds *generations*, which are complete sets of rows. Queries see one of them. A rebuild fills another one,
 //! and [`Target::publish`] makes it the one that queries see.

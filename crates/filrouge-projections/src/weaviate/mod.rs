@@ -3,8 +3,8 @@
 //! Each generation is a collection, `PREFIX_G1`. Queries of other programs use the alias `PREFIX`, which `publish` moves
 //! (Weaviate 1.32 or later). Each tenant is a tenant of the collection.
 //!
-//! Weaviate has no versions of objects. The version is a property, which is read before a write: this is correct because
-//! the projector is the only writer.
+//! Weaviate has no versions of objects. The version is a property, which is read before a write. A process that cleans a
+//! session may write between the two; the projector writes this session again afterwards.
 
 mod batch;
 mod list;
