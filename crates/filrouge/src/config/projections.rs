@@ -71,7 +71,7 @@ pub(crate) struct ProjectionConfig {
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<ProjectionConfig>> {
     let sections = layers.section::<Vec<ProjectionSection>>("projections")?;
     let (sections, folder) = (sections.unwrap_or_default(), layers.folder());
-    let mut names = BTreeSet::new();
+    let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
     let mut projections = Vec::with_capacity(sections.len());
     for (number, section) in sections.into_iter().enumerate() {
         let name = section.name.clone();
@@ -82,6 +82,11 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<ProjectionConfig>> {
         let projection = parse_section(section, folder).map_err(to_usage)?;
         if !names.insert(projection.name.clone()) {
             return Err(to_usage("the name is used twice".to_owned()));
+        }
+        if projection.enabled && !places.insert(projection.place()) {
+            let detail =
+                "another projection has the same url and prefix, and would delete its rows";
+            return Err(to_usage(detail.to_owned()));
         }
         projections.push(projection);
     }
@@ -209,6 +214,16 @@ fn milliseconds(
 }
 
 impl ProjectionConfig {
+    /// The URL and the prefix, which two projections must not share. A SQLite file has no prefix.
+    fn place(&self) -> (String, String) {
+        let url = self.url.0.trim_end_matches('/').to_owned();
+        let prefix = match url.starts_with("sqlite:") {
+            true => String::new(),
+            false => self.prefix.clone(),
+        };
+        (url, prefix)
+    }
+
     /// The projection, with a target that is not contacted yet. `embedder` is the configured one.
     ///
     /// # Errors

@@ -66,6 +66,13 @@ fn wrong_settings_of_projections_are_refused() {
             "a projection's name has",
         ),
         (format!("{AWAY}{AWAY}"), "the name is used twice"),
+        (
+            // Both have the prefix `filrouge_a_b`.
+            ["a-b", "a_b"]
+                .map(|name| AWAY.replace("copy", name))
+                .concat(),
+            "another projection has the same url and prefix",
+        ),
         (format!("{AWAY}prefix = \"a-b\""), "prefix is"),
         (format!("{AWAY}tenants = []"), "tenants is empty"),
         (format!("{AWAY}channels = []"), "channels is empty"),
