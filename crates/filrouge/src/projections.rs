@@ -24,7 +24,8 @@ fn embedder_of<'c>(
     }
 }
 
-fn enabled(config: &Config) -> impl Iterator<Item = &ProjectionConfig> {
+/// The enabled projections.
+pub(crate) fn enabled(config: &Config) -> impl Iterator<Item = &ProjectionConfig> {
     config.projections.iter().filter(|p| p.enabled)
 }
 

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::exit::code;
 use crate::open::{IfMissing, with};
 use crate::output::{printable, show};
+use crate::projections::enabled;
 
 /// The status of each enabled projection.
 pub(super) async fn statuses(
@@ -19,7 +20,7 @@ pub(super) async fn statuses(
     engine: &Engine,
 ) -> anyhow::Result<Vec<ProjectionStatus>> {
     let mut statuses = Vec::new();
-    for projection in config.projections.iter().filter(|p| p.enabled) {
+    for projection in enabled(config) {
         let status = projection_status(engine, &projection.name, SystemClock.now());
         statuses.push(status.await?);
     }
