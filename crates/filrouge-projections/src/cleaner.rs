@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_engine::cleaning::{Cleaner, ERASED, PENDING};
-use filrouge_engine::notes::{Stored, read_note};
 use filrouge_engine::{Engine, StoreReceipt};
 use filrouge_types::{Clock, Failure, SessionId, TenantId};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::calls::{Calls, StepError};
 use crate::projection::Projection;
-use crate::state::{State, Uncleaned, change_uncleaned, read_uncleaned, state_note};
+use crate::state::{Uncleaned, change_uncleaned, read_state, read_uncleaned};
 use crate::target::{SessionKey, TargetError};
 
 /// How often the note is read while the process that feeds the projection cleans it.
@@ -172,15 +171,10 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
     }
 }
 
-async fn read_state(calls: Calls<'_>) -> Result<State, Failure> {
-    let note = state_note(&calls.projection.name);
-    let stored: Option<Stored<State>> = read_note(calls.engine.ledger(), &note).await?;
-    Ok(stored.map(|stored| stored.value).unwrap_or_default())
-}
-
 /// Whether queries may see a generation with other settings, which may select other tenants.
 async fn may_show_others(calls: Calls<'_>) -> bool {
-    let Ok(state) = read_state(calls).await else {
+    let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
+    let Ok(state) = read_state(ledger, name).await else {
         return true;
     };
     let has_settings = state.fingerprint == calls.projection.fingerprint();
@@ -188,7 +182,7 @@ async fn may_show_others(calls: Calls<'_>) -> bool {
 }
 
 async fn known_generations(calls: Calls<'_>) -> Result<Vec<u64>, Failure> {
-    let state = read_state(calls).await?;
+    let state = read_state(calls.engine.ledger(), &calls.projection.name).await?;
     Ok(state
         .generations()
         .map(|filled| filled.generation)
@@ -207,7 +201,7 @@ async fn wait_for_holder(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<(), 
         if entries.iter().all(|entry| entry.key() != key) {
             return Ok(());
         }
-        let state = read_state(calls).await?;
+        let state = read_state(ledger, name).await?;
         if state.live_claim(calls.clock.now()).is_none() {
             return change_uncleaned(ledger, name, |entries| {
                 entries.retain(|entry| entry != uncleaned);

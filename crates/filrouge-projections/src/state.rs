@@ -129,6 +129,12 @@ pub(crate) fn state_note(projection: &ProjectionName) -> String {
     format!("projection/{projection}")
 }
 
+/// Reads the state; the default if the store has no note of the projection.
+pub(crate) async fn read_state(ledger: &dyn Ledger, projection: &ProjectionName) -> Result<State> {
+    let stored = read_note(ledger, &state_note(projection)).await?;
+    Ok(stored.map(|stored| stored.value).unwrap_or_default())
+}
+
 /// A session that must be cleaned in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

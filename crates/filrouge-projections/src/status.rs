@@ -1,7 +1,7 @@
 //! The status of projections, and the command that rebuilds one.
 
 use filrouge_engine::Engine;
-use filrouge_engine::notes::{Stored, change_note, read_note};
+use filrouge_engine::notes::change_note;
 use filrouge_store::ledger::Position;
 use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::feed::COMMITS_PER_PAGE;
 use crate::position::StoredPosition;
 use crate::projection::ProjectionName;
 use crate::state::{
-    DeadLetter, Filled, State, change_letters, read_letters, read_uncleaned, state_note,
+    DeadLetter, Filled, State, change_letters, read_letters, read_state, read_uncleaned, state_note,
 };
 
 /// The time of the newest attempt of a dead letter that is due at once.
@@ -55,8 +55,7 @@ pub async fn projection_status(
     now: Timestamp,
 ) -> Result<ProjectionStatus> {
     let ledger = engine.ledger();
-    let stored: Option<Stored<State>> = read_note(ledger, &state_note(name)).await?;
-    let state = stored.map(|stored| stored.value).unwrap_or_default();
+    let state = read_state(ledger, name).await?;
     Ok(ProjectionStatus {
         name: name.to_string(),
         generation: state.queried,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use filrouge_engine::notes::{Stored, read_note};
 use filrouge_engine::{Engine, Extent};
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 use serde::Serialize;
@@ -12,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::feed::selected_sessions;
 use crate::projection::Projection;
 use crate::reading::{is_of_session, read_session};
-use crate::state::{State, state_note};
+use crate::state::read_state;
 use crate::status::count_lag;
 use crate::target::{Row, SessionKey, TargetError};
 
@@ -98,7 +97,7 @@ pub async fn verify(
     projection: &Projection,
     mut report: impl FnMut(&Difference),
 ) -> Result<Verified, VerifyError> {
-    let state = load(engine, projection).await?;
+    let state = read_state(engine.ledger(), &projection.name).await?;
     let Some(generation) = state.published.as_ref().map(|filled| filled.generation) else {
         let detail = "no generation of the projection is published with its current settings";
         return Err(Failure::new(ErrorCode::Invalid, detail)
@@ -153,12 +152,6 @@ pub async fn verify(
     Ok(verified)
 }
 
-async fn load(engine: &Engine, projection: &Projection) -> Result<State, Failure> {
-    let note = state_note(&projection.name);
-    let stored: Option<Stored<State>> = read_note(engine.ledger(), &note).await?;
-    Ok(stored.map(|stored| stored.value).unwrap_or_default())
-}
-
 struct Comparison<'a> {
     engine: &'a Engine,
     projection: &'a Projection,
@@ -178,7 +171,7 @@ impl Comparison<'_> {
     async fn wait_until_current(&self) -> Result<u64, VerifyError> {
         let end = Instant::now() + CATCH_UP_TIME;
         loop {
-            let state = load(self.engine, self.projection).await?;
+            let state = read_state(self.engine.ledger(), &self.projection.name).await?;
             let lag = count_lag(self.engine, &state).await?;
             // Without a claim, no process is feeding the projection.
             if lag == 0 || state.claim.is_none() || Instant::now() >= end {
