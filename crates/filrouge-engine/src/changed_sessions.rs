@@ -9,7 +9,7 @@ use filrouge_store::ledger::{LanePosition, Position};
 use filrouge_store::read::LedgerSnapshot;
 use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
 use filrouge_store::{Lane, MAC_BYTES, Viewer};
-use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, Timestamp};
+use filrouge_types::{Channel, ErrorCode, Failure, Recorded, SessionId, TenantId, Timestamp};
 use tokio::sync::watch;
 
 pub use reading::{Extent, SessionAtCommit, SessionPart};
@@ -35,6 +35,28 @@ pub struct ChangedSession {
     /// The ranges of seqs that were added, as first and last seq, ascending. Empty if no items were added, for example
     /// if only the title changed.
     pub seq_ranges: Vec<(u64, u64)>,
+}
+
+impl ChangedSession {
+    /// Whether one of the added items is a redaction, in the session as read after the change.
+    #[must_use]
+    pub fn adds_redaction(&self, read: &Recorded) -> bool {
+        let is_added = |seq| {
+            let mut ranges = self.seq_ranges.iter();
+            ranges.any(|(first, last)| (*first..=*last).contains(&seq))
+        };
+        let mut loose = read.loose.iter();
+        loose.any(|item| item.body.channel == Channel::Redaction && is_added(item.seq))
+    }
+}
+
+/// Whether a failure of [`IndexFeed::read_session`] concerns this session alone, and not the store.
+#[must_use]
+pub const fn is_of_session(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        ErrorCode::IntegrityError | ErrorCode::KeyMissing | ErrorCode::LimitExceeded
+    )
 }
 
 /// The sessions that a range of commits changed.

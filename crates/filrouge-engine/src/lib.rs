@@ -54,7 +54,9 @@ pub use calls::{
     AcquireLease, CallSettings, CheckpointPolicy, Fallback, Journal, RenewLease, ResumeSession,
     Resumed, SaveCheckpoint, Webhook, WebhookAdmission,
 };
-pub use changed_sessions::{ChangedSession, ChangedSessions, Extent, SessionAtCommit, SessionPart};
+pub use changed_sessions::{
+    ChangedSession, ChangedSessions, Extent, SessionAtCommit, SessionPart, is_of_session,
+};
 pub use cleaning::StoreReceipt;
 pub use counters::{Count, Counters, Tally};
 pub use engine::{

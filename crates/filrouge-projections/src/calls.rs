@@ -1,10 +1,10 @@
 //! Calls of a target, which only a process with a claim makes, and which end before its claim does.
 
-use filrouge_engine::{Engine, Extent};
+use filrouge_engine::{Engine, Extent, is_of_session};
 use filrouge_types::{Clock, Failure, Timestamp};
 
 use crate::projection::{Counts, Projection};
-use crate::reading::{is_of_session, read_session};
+use crate::reading::read_session;
 use crate::target::{Cleaned, Refused, SessionKey, TargetError, Update};
 
 /// Why a step did not end.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use filrouge_engine::{ChangedSession, Engine, Extent};
 use filrouge_store::ledger::Position;
-use filrouge_types::{Channel, Failure};
+use filrouge_types::Failure;
 
 use crate::position::has_reached;
 use crate::projection::Projection;
@@ -159,7 +159,7 @@ pub(crate) async fn read_change(
     let Some(mut update) = read_unmasked(engine, &key, extent).await? else {
         return Ok(None);
     };
-    let is_redacted = has_redaction(changed, &update);
+    let is_redacted = changed.adds_redaction(&update.recorded);
     // A turn that replaces another one also changes that one.
     let replaces = update
         .recorded
@@ -177,14 +177,4 @@ pub(crate) async fn read_change(
         update,
         is_redacted,
     }))
-}
-
-/// Whether one of the added items is a redaction.
-fn has_redaction(changed: &ChangedSession, update: &SessionUpdate) -> bool {
-    let is_added = |seq| {
-        let mut ranges = changed.seq_ranges.iter();
-        ranges.any(|(first, last)| (*first..=*last).contains(&seq))
-    };
-    let mut loose = update.recorded.loose.iter();
-    loose.any(|item| item.body.channel == Channel::Redaction && is_added(item.seq))
 }

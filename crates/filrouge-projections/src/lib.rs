@@ -38,7 +38,7 @@ pub use kinds::{KINDS, Kind, TargetSettings};
 pub use opensearch::{OpenSearch, OpenSearchSettings};
 pub use projection::{CountValues, Counts, Projection, ProjectionName, ProjectionNameError};
 pub use projector::Projector;
-pub use reading::{is_of_session, read_session};
+pub use reading::read_session;
 pub use selection::{Field, Selection};
 pub use state::DeadLetter;
 pub use status::{ProjectionStatus, begin_rebuild, projection_status, retry_dead_letters};

@@ -69,15 +69,6 @@ const fn is_gone(failure: &Failure) -> bool {
     )
 }
 
-/// Whether a failure of [`read_session`] concerns this session alone, and not the store.
-#[must_use]
-pub const fn is_of_session(failure: &Failure) -> bool {
-    matches!(
-        failure.code,
-        ErrorCode::IntegrityError | ErrorCode::KeyMissing | ErrorCode::LimitExceeded
-    )
-}
-
 async fn read_events(
     engine: &Engine,
     caller: &Caller,

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use filrouge_engine::{Engine, Extent};
+use filrouge_engine::{Engine, Extent, is_of_session};
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use crate::feed::selected_sessions;
 use crate::projection::Projection;
-use crate::reading::{is_of_session, read_session};
+use crate::reading::read_session;
 use crate::state::read_state;
 use crate::status::count_lag;
 use crate::target::{Row, SessionKey, TargetError};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use filrouge_engine::ChangedSession;
 use filrouge_engine::notes::Stored;
+use filrouge_engine::{ChangedSession, is_of_session};
 use filrouge_store::ledger::Position;
 use filrouge_types::Timestamp;
 
@@ -11,7 +11,6 @@ use super::{Next, Projector, READ_TIME};
 use crate::calls::StepError;
 use crate::feed::{COMMITS_PER_PAGE, Feed, Page, read_change};
 use crate::position::{StoredPosition, has_reached};
-use crate::reading::is_of_session;
 use crate::state::{DeadLetter, Filled, State};
 use crate::target::{SessionKey, SessionUpdate, Update};
 

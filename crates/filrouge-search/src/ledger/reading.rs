@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use filrouge_engine::{Caller, ChangedSession, Engine, Extent, SessionAtCommit};
+use filrouge_engine::{Caller, ChangedSession, Engine, Extent, is_of_session};
 use filrouge_store::MAC_BYTES;
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate, Shard,
 };
-use filrouge_types::{Channel, ErrorCode, Failure, lock};
+use filrouge_types::{Failure, lock};
 
 use super::counts::FeedCounts;
 use super::documents::{ENTANGLED, UNREADABLE, approximate_bytes, build_update, is_entangled};
@@ -127,7 +127,7 @@ impl LedgerReader<'_> {
         let Some(at_commit) = at_commit else {
             return Ok(None);
         };
-        if stamp[0] != 0 && touches_redaction(touched, &at_commit) {
+        if stamp[0] != 0 && touched.adds_redaction(&at_commit.conversation) {
             return Ok(Some(ReadOutcome::MustForget));
         }
         let tenant = touched.tenant.clone();
@@ -196,24 +196,4 @@ impl LedgerReader<'_> {
     fn count(&self, add: impl FnOnce(&mut FeedCounts)) {
         add(&mut lock(self.counts));
     }
-}
-
-/// Whether one of the touched items is a redaction.
-fn touches_redaction(touched: &ChangedSession, at_commit: &SessionAtCommit) -> bool {
-    let is_touched = |seq| {
-        touched
-            .seq_ranges
-            .iter()
-            .any(|(first, last)| (*first..=*last).contains(&seq))
-    };
-    let mut loose = at_commit.conversation.loose.iter();
-    loose.any(|item| item.body.channel == Channel::Redaction && is_touched(item.seq))
-}
-
-/// Whether a failure concerns one session alone, and not the store.
-const fn is_of_session(failure: &Failure) -> bool {
-    matches!(
-        failure.code,
-        ErrorCode::IntegrityError | ErrorCode::KeyMissing | ErrorCode::LimitExceeded
-    )
 }

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, btree_set};
 use std::io::Write;
 use std::process::ExitCode;
 
-use filrouge_engine::{Engine, Extent};
+use filrouge_engine::{Engine, Extent, is_of_session};
 use filrouge_projections::parquet::{ExportError, ExportReport, NOT_ERASED, export};
-use filrouge_projections::{
-    Selection, SessionKey, SessionUpdate, is_of_session, read_session, selected_sessions,
-};
+use filrouge_projections::{Selection, SessionKey, SessionUpdate, read_session, selected_sessions};
 use filrouge_types::{ErrorCode, Failure, TenantId};
 use serde_json::{Value, json};
 
