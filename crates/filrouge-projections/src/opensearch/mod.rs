@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use filrouge_opensearch::text_index::is_prefix;
 use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
@@ -67,10 +68,7 @@ impl OpenSearch {
     /// # Errors
     /// [`TargetError::Refused`] for invalid settings.
     pub fn new(settings: OpenSearchSettings) -> Result<Self, TargetError> {
-        let prefix = settings.prefix.as_bytes();
-        let is_valid = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
-        let begins_with_letter = prefix.first().is_some_and(u8::is_ascii_lowercase);
-        if !begins_with_letter || prefix.len() > 100 || !prefix.iter().all(is_valid) {
+        if !is_prefix(&settings.prefix) {
             let message =
                 "the prefix has 1 to 100 characters of a-z, 0-9, - and _, and begins with a letter";
             return Err(TargetError::Refused(message.to_owned()));
