@@ -48,7 +48,7 @@ const NUMBERS: [&str; 6] = [
 /// Fields with texts, which queries search for words.
 const TEXTS: [&str; 4] = ["answer", "question", "text", "title"];
 
-/// The number of seconds for which OpenSearch remembers the version of a deleted document. A write that was delayed for
+/// How long OpenSearch remembers the version of a deleted document. A write that was delayed for
 /// less than this cannot bring the document back.
 const DELETES_REMEMBERED: &str = "6h";
 
