@@ -14,7 +14,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// The section of the projection `copy`, with more settings.
 pub(crate) fn section(kind: &str, url: &str, more: &str) -> String {
-    format!("[[projections]]\nname = \"copy\"\nkind = \"{kind}\"\nurl = \"{url}\"\n{more}\n")
+    named_section("copy", kind, url, more)
+}
+
+/// The section of the projection `name`, with more settings.
+pub(crate) fn named_section(name: &str, kind: &str, url: &str, more: &str) -> String {
+    format!("[[projections]]\nname = \"{name}\"\nkind = \"{kind}\"\nurl = \"{url}\"\n{more}\n")
 }
 
 /// A projection into tables in a SQLite file beside the configuration file, with more settings.
@@ -38,12 +43,17 @@ pub(crate) fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
+/// The status of each projection.
+pub(crate) fn statuses(world: &World) -> Value {
+    let output = world.run(&["project", "status", "--json"]);
+    let mut status: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    status["projections"].take()
+}
+
 /// The status of the first projection.
 pub(crate) fn status(world: &World) -> Value {
-    let output = world.run(&["project", "status", "--json"]);
-    let status: Value =
-        serde_json::from_str(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
-    status["projections"][0].clone()
+    statuses(world)[0].clone()
 }
 
 /// Waits until the projection has everything and needs no cleaning. Then it must equal the ledger.
