@@ -20,8 +20,9 @@ use tokio::time::sleep;
 use crate::calls::{Calls, StepError};
 use crate::feed::Feed;
 use crate::projection::Projection;
-use crate::state::{State, Uncleaned, change_uncleaned, read_letters, read_uncleaned};
+use crate::state::{DeadLetter, State, Uncleaned, change_uncleaned, read_letters, read_uncleaned};
 use crate::status::count_lag;
+use crate::target::TargetError;
 
 /// The pause after a new commit, so that changes which follow each other closely are written together.
 const GATHER_PAUSE: Duration = Duration::from_millis(20);
@@ -228,24 +229,44 @@ impl Projector {
         if !has_generation || is_changed || must_create || is_due {
             return self.check_target(stored).await;
         }
-        let uncleaned = read_uncleaned(self.ledger(), &self.projection.name).await?;
-        if let Some(first) = uncleaned.into_iter().next() {
-            let Some(stored) = self.claim(stored).await? else {
-                return Ok(Next::Again);
-            };
-            return self.clean(stored, first).await;
-        }
+        let is_building = state.building.is_some();
         let letters = read_letters(self.ledger(), &self.projection.name).await?;
-        let mut due = letters.iter();
-        if let Some(letter) = due.find(|letter| letter.at.after(RETRY_LETTERS_EVERY) <= now) {
-            let Some(stored) = self.claim(stored).await? else {
-                return Ok(Next::Again);
-            };
-            self.refresh(&stored, &letter.key(), 0).await?;
-            self.record_success(stored).await?;
-            return Ok(Next::Again);
+        match self.refresh_next(&stored, &letters).await {
+            // Somebody has altered a generation that the one being built replaces: the session waits for that.
+            Err(StepError::Target(TargetError::Altered(_), None)) if is_building => {}
+            Ok(None) => {}
+            Ok(Some(next)) => return Ok(next),
+            Err(error) => return Err(error),
         }
         self.feed(stored, &letters).await
+    }
+
+    /// Refreshes the first session that must be cleaned, or else the first dead letter that is due. `None` if there is
+    /// neither.
+    async fn refresh_next(
+        &mut self,
+        stored: &Stored<State>,
+        letters: &[DeadLetter],
+    ) -> Result<Option<Next>, StepError> {
+        let now = self.clock.now();
+        let uncleaned = read_uncleaned(self.ledger(), &self.projection.name).await?;
+        let uncleaned = uncleaned.into_iter().next();
+        let mut due = letters.iter();
+        let due = due.find(|letter| letter.at.after(RETRY_LETTERS_EVERY) <= now);
+        if uncleaned.is_none() && due.is_none() {
+            return Ok(None);
+        }
+        let Some(stored) = self.claim(stored.clone()).await? else {
+            return Ok(Some(Next::Again));
+        };
+        if let Some(first) = uncleaned {
+            return Ok(Some(self.clean(stored, first).await?));
+        }
+        if let Some(letter) = due {
+            self.refresh(&stored, &letter.key(), 0).await?;
+            self.record_success(stored).await?;
+        }
+        Ok(Some(Next::Again))
     }
 
     /// Cleans one session in the target.

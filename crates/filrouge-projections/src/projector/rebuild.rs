@@ -7,6 +7,7 @@ use super::{CHECK_EVERY, Next, Projector};
 use crate::calls::{Calls, StepError};
 use crate::position::StoredPosition;
 use crate::state::State;
+use crate::target::TargetError;
 
 impl Projector {
     /// Compares the target's published generation with the note, and begins a rebuild if they differ, or if the
@@ -24,7 +25,11 @@ impl Projector {
             claimed_until: None,
             ..self.calls(&stored)
         };
-        let seen = reading.call(self.projection.target.published()).await?;
+        let seen = match reading.call(self.projection.target.published()).await {
+            // Somebody else has changed what queries see: the next publication corrects it.
+            Err(StepError::Target(TargetError::Altered(_), _)) => None,
+            seen => seen?,
+        };
         let state = &stored.value;
         let building = state.building.as_ref().map(|filled| filled.generation);
         if seen.is_some() && seen == building {

@@ -123,6 +123,24 @@ async fn a_target_that_is_away_is_cleaned_when_it_is_back() {
 }
 
 #[tokio::test]
+async fn a_generation_that_somebody_altered_is_replaced_before_sessions_are_cleaned() {
+    let world = World::impatient();
+    filled(&world).await;
+    world.target.alter();
+    assert_eq!(world.erase("erased").await.status, PENDING);
+    assert_eq!(world.redact("redacted").await.status, PENDING);
+    let mut projector = world.projector();
+    for _ in 0..200 {
+        projector.step().await.unwrap();
+        world.clock.advance(1_000_000);
+    }
+    world.run_until_idle(&mut projector).await;
+    assert!(!world.holds_secret());
+    assert_eq!(world.status().await.uncleaned, 0);
+    world.check().await;
+}
+
+#[tokio::test]
 async fn while_another_process_may_be_writing_the_receipt_is_pending() {
     let world = World::impatient();
     filled(&world).await;

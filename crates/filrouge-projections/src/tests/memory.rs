@@ -18,6 +18,10 @@ type Table = BTreeMap<(SessionKey, &'static str, String), (u64, Row)>;
 struct Inner {
     published: Option<u64>,
     generations: BTreeMap<u64, Table>,
+    /// A generation that can be neither written nor cleaned.
+    altered: Option<u64>,
+    /// Whether queries see what is no generation, until the next publication.
+    alias_is_altered: bool,
     is_away: bool,
     refused: BTreeSet<SessionKey>,
     calls: usize,
@@ -76,6 +80,17 @@ impl MemoryTarget {
     pub(super) fn lose_everything(&self) {
         let mut inner = lock(&self.0);
         (inner.published, inner.generations) = (None, BTreeMap::new());
+    }
+
+    /// Alters the structure of the generation that queries see.
+    pub(super) fn alter(&self) {
+        let mut inner = lock(&self.0);
+        inner.altered = inner.published;
+    }
+
+    /// Makes queries see what is no generation.
+    pub(super) fn alter_alias(&self) {
+        lock(&self.0).alias_is_altered = true;
     }
 
     pub(super) fn generations(&self) -> Vec<u64> {
@@ -206,7 +221,11 @@ impl Target for MemoryTarget {
     }
 
     async fn published(&self) -> Result<Option<u64>, TargetError> {
-        self.call(|inner| Ok(inner.published)).await
+        self.call(|inner| match inner.alias_is_altered {
+            true => Err(TargetError::Altered("no generation".to_owned())),
+            false => Ok(inner.published),
+        })
+        .await
     }
 
     async fn create(&self, generation: u64) -> Result<(), TargetError> {
@@ -228,6 +247,9 @@ impl Target for MemoryTarget {
             let _ = goes.await;
         }
         let written = self.call(|inner| {
+            if inner.altered == Some(generation) {
+                return Err(altered(generation));
+            }
             let refused = &inner.refused;
             let (refused, accepted): (Vec<_>, Vec<_>) = updates
                 .into_iter()
@@ -249,7 +271,7 @@ impl Target for MemoryTarget {
             if !inner.generations.contains_key(&generation) {
                 return Err(altered(generation));
             }
-            inner.published = Some(generation);
+            (inner.published, inner.alias_is_altered) = (Some(generation), false);
             inner.generations.retain(|number, _| *number == generation);
             Ok(())
         })
@@ -258,6 +280,10 @@ impl Target for MemoryTarget {
 
     async fn clean(&self, key: &SessionKey, version: u64) -> Result<Cleaned, TargetError> {
         self.call(|inner| {
+            let is_there = |generation: &u64| inner.generations.contains_key(generation);
+            if let Some(generation) = inner.altered.filter(is_there) {
+                return Err(altered(generation));
+            }
             for table in inner.generations.values_mut() {
                 table.retain(|(of, _, _), (v, _)| of != key || *v > version);
             }

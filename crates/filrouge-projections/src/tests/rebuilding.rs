@@ -6,7 +6,7 @@ use std::time::Duration;
 use filrouge_types::Clock;
 
 use super::world::World;
-use crate::{ProjectionName, Selection, begin_rebuild};
+use crate::{ProjectionName, Selection, Target, begin_rebuild};
 
 #[tokio::test]
 async fn queries_see_the_old_generation_until_the_new_one_is_complete() {
@@ -99,6 +99,19 @@ async fn a_target_that_lost_its_data_is_filled_again() {
     world.target.lose_everything();
     world.clock.advance(100 * 1_000_000);
     world.run_until_idle(&mut projector).await;
+    world.check().await;
+}
+
+#[tokio::test]
+async fn what_queries_see_is_corrected_after_somebody_changed_it() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    world.fill().await;
+    world.target.alter_alias();
+    world.fill().await;
+    let seen = world.target.published().await.unwrap();
+    assert!(seen.is_some());
+    assert_eq!(seen, world.status().await.generation);
     world.check().await;
 }
 
