@@ -7,6 +7,7 @@
 //! `FILROUGE_PROJECTION_KILLS` is the number of rounds, `FILROUGE_PROJECTION_SEED` repeats a failure. OpenSearch and
 //! Weaviate are not killed, because other tests use the same servers: a proxy makes OpenSearch hang instead.
 
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
@@ -76,13 +77,18 @@ const FAULTS_OF_OPENSEARCH: [Fault; 7] = [
 ];
 const FAULTS_OF_WEAVIATE: [Fault; 2] = [Fault::DeleteCollection, Fault::AddProperty];
 
+/// The file with what all processes of `filrouge project run` report.
+const RUNNER_LOG: &str = "runner.log";
+
 /// `filrouge project run`; killed when dropped.
 struct Runner(Child);
 
 impl Runner {
     fn start(world: &World) -> Self {
+        let log = world.path(RUNNER_LOG);
+        let log = File::options().create(true).append(true).open(log);
         let mut command = world.command(&["project", "run"]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdout(Stdio::null()).stderr(log.unwrap());
         Self(command.spawn().expect("start filrouge"))
     }
 }
@@ -317,6 +323,8 @@ fn projections_converge_after_faults_and_kills() {
         }
     }
     drop(campaign.runner);
+    let log = fs::read_to_string(campaign.world.path(RUNNER_LOG)).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
     campaign.server.expect("a server").stop();
     campaign.world.verify();
 }
