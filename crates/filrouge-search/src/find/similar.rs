@@ -81,7 +81,7 @@ impl<'c> SimilarSearch<'_, 'c> {
     }
 
     /// Returns the questions of the turns that a projection names, as far as the index has them for the caller. The
-    /// others are counted: they were erased, redacted or changed, or are another owner's.
+    /// others are counted: they were erased or changed, or are another owner's.
     pub(super) fn by_turns(
         &self,
         question: &QuestionVector,

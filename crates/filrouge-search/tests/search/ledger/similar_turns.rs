@@ -146,7 +146,7 @@ fn turns_that_the_caller_may_not_see_or_that_do_not_exist_are_left_out_and_count
 }
 
 #[test]
-fn redacted_and_erased_turns_are_not_shown() {
+fn words_of_redacted_and_erased_turns_are_not_shown() {
     let world = world();
     let projection = Prepared::naming(&[("s1", 1, 0.9), ("s1", 2, 0.8), ("s2", 1, 0.7)]);
     let again = world.start_turn(
@@ -162,7 +162,9 @@ fn redacted_and_erased_turns_are_not_shown() {
     let erasure = &world.engine.erasure;
     let redacted = erasure.redact_turn(&caller, id("s1"), again.turn_id, reason);
     world.runtime.block_on(redacted).unwrap();
+    // A redacted question shows that there was one.
     let expected = vec![
+        ("s1", 1, 90, "[redacted]"),
         ("s1", 2, 80, "a walk by the sea"),
         ("s2", 1, 70, "the colour of moss"),
     ];
@@ -176,7 +178,7 @@ fn redacted_and_erased_turns_are_not_shown() {
     let erased = erasure.erase(&caller, id("s1"));
     world.runtime.block_on(erased).unwrap();
     let results = search(&world, "ada", &projection);
-    assert_eq!(questions(&results), (expected[1..].to_vec(), 1));
+    assert_eq!(questions(&results), (expected[2..].to_vec(), 1));
 }
 
 #[test]
