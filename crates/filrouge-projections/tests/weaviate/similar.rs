@@ -199,7 +199,11 @@ async fn similar_turns_are_of_one_owner() {
         for (key, owner) in sessions.iter().zip(OWNERS) {
             let found = similar(&target, &query(Some(owner), question, 100)).await;
             let found: Vec<_> = found.into_iter().map(|turn| turn.session).collect();
-            assert_eq!(found, std::slice::from_ref(&key.session), "{owner:?} {question:?}");
+            assert_eq!(
+                found,
+                std::slice::from_ref(&key.session),
+                "{owner:?} {question:?}"
+            );
         }
         let all = similar(&target, &query(None, question, 100)).await;
         assert_eq!(all.len(), OWNERS.len(), "{question:?}");

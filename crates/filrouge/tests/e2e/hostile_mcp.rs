@@ -62,7 +62,11 @@ pub(crate) fn check_server(session: &str, request: &mut dyn FnMut(&str, Value) -
         ("list_sessions", json!({}), 30),
         ("search_sessions", json!({ "query": "alert" }), 30),
         ("search_sessions", json!({ "query": "obey" }), 30),
-        ("find_similar_turns", json!({ "question": "who must obey?" }), 30),
+        (
+            "find_similar_turns",
+            json!({ "question": "who must obey?" }),
+            30,
+        ),
         ("get_session_history", history, 100),
         ("get_session_lineage", of_session.clone(), 1),
         ("get_session_stats", of_session.clone(), 1),

@@ -56,7 +56,7 @@ fn world() -> LedgerWorld {
     for (name, session, question) in [
         ("ada", "s1", "where is the gate"),
         ("ada", "s1", "a walk by the sea"),
-        ("ada", "s2", "the colour of moss"),
+        ("ada", "s2", "the color of moss"),
         ("bob", "t1", "is the gate open"),
     ] {
         let request = question.replace(' ', "-");
@@ -111,7 +111,7 @@ fn named_turns_are_shown_best_first_with_their_answers() {
     let projection = Prepared::naming(&[("s1", 1, 0.5), ("s2", 1, 0.9), ("s1", 2, 0.4)]);
     let results = search(&world, "ada", &projection);
     let expected = vec![
-        ("s2", 1, 90, "the colour of moss"),
+        ("s2", 1, 90, "the color of moss"),
         ("s1", 1, 50, "where is the gate"),
         ("s1", 2, 40, "a walk by the sea"),
     ];
@@ -119,7 +119,7 @@ fn named_turns_are_shown_best_first_with_their_answers() {
     let texts = results.sessions[0].excerpts.iter().map(|one| &*one.text);
     assert_eq!(
         Vec::from_iter(texts),
-        ["the colour of moss", "the answer to the colour of moss"]
+        ["the color of moss", "the answer to the color of moss"]
     );
     assert!(results.notices.is_empty(), "{:?}", results.notices);
     assert_eq!(projection.asked_for(), [Some("ada".to_owned())]);
@@ -166,7 +166,7 @@ fn words_of_redacted_and_erased_turns_are_not_shown() {
     let expected = vec![
         ("s1", 1, 90, "[redacted]"),
         ("s1", 2, 80, "a walk by the sea"),
-        ("s2", 1, 70, "the colour of moss"),
+        ("s2", 1, 70, "the color of moss"),
     ];
     // Before the feed has read the redaction, other turns may be missing, too.
     let results = search(&world, "ada", &projection);
@@ -218,7 +218,7 @@ fn filters_are_applied_by_the_index() {
         ..request()
     };
     let results = searcher.search(&excluding, &|| false).unwrap();
-    let expected = vec![("s2", 1, 80, "the colour of moss")];
+    let expected = vec![("s2", 1, 80, "the color of moss")];
     assert_eq!(questions(&results), (expected, 1));
 }
 
