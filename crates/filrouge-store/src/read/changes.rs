@@ -392,22 +392,19 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             return Ok(None);
         }
         let Some(stored) = self.view.session_by_pk(pk)? else {
-            let logged = self
-                .heads
-                .find_in_log(self.view, self.keyring, pk, DELETED)?;
-            return match logged {
-                Some(((tenant, id), _)) if tenant == scope.tenant => {
-                    Err(Failure::integrity(id.as_str(), None, DELETED))
-                }
-                Some(_) => Ok(None),
-                None => {
-                    let detail = format!("session number {pk} is missing");
-                    Err(Failure::new(ErrorCode::IntegrityError, detail))
-                }
-            };
+            return self.unreadable_session(scope, pk, DELETED);
         };
         if stored.row.tenant_id != scope.tenant {
-            return Ok(None);
+            // Somebody may have changed the tenant in the row.
+            return match self.verified_session(stored) {
+                Ok(_) => Ok(None),
+                Err(failure) => match failure.code {
+                    ErrorCode::IntegrityError | ErrorCode::KeyMissing => {
+                        self.unreadable_session(scope, pk, "its row was changed")
+                    }
+                    _ => Err(failure),
+                },
+            };
         }
         let session = self.verified_session(stored)?;
         let is_visible = match &session.row.erased {
@@ -415,6 +412,28 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             None => scope.can_list(&session.row),
         };
         Ok(is_visible.then_some(session.row.session_id))
+    }
+
+    /// Fails for a session without a row that fits, unless the commit log says that it is another tenant's; then `None`.
+    fn unreadable_session(
+        &self,
+        scope: &Scope,
+        pk: SessionPk,
+        detail: &str,
+    ) -> Result<Option<SessionId>> {
+        let logged = self
+            .heads
+            .find_in_log(self.view, self.keyring, pk, detail)?;
+        match logged {
+            Some(((tenant, id), _)) if tenant == scope.tenant => {
+                Err(Failure::integrity(id.as_str(), None, detail))
+            }
+            Some(_) => Ok(None),
+            None => {
+                let detail = format!("session number {pk} is missing");
+                Err(Failure::new(ErrorCode::IntegrityError, detail))
+            }
+        }
     }
 }
 
