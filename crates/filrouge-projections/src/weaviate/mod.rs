@@ -300,7 +300,7 @@ impl Target for Weaviate {
 
     async fn stored(&self, generation: u64, key: &SessionKey) -> Result<Vec<Row>, TargetError> {
         let collection = self.name(generation);
-        // A query cannot tell a missing collection from a missing tenant.
+        // For a query, a missing collection looks like a missing tenant.
         self.collection(&collection).await?;
         let place = Place {
             collection: &collection,
