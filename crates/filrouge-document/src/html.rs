@@ -12,6 +12,7 @@ use std::fmt;
 use filrouge_types::{Item, Recorded, Turn};
 
 use self::item::render_entry;
+pub use self::page::STYLE;
 use self::page::{contents_list, head, masthead, turn_heading};
 use crate::redaction::Redactions;
 use crate::turn_entries::{TurnEntries, readable_parts};
@@ -38,7 +39,7 @@ pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Resul
     out.write_str("</main>\n</body>\n</html>\n")
 }
 
-fn write_turn(
+pub(crate) fn write_turn(
     turn: &Turn,
     items: &[Item],
     redactions: &Redactions,
@@ -63,7 +64,7 @@ fn write_turn(
     writeln!(out, "{close}</section>")
 }
 
-fn write_items(
+pub(crate) fn write_items(
     turn: Option<&Turn>,
     items: &[Item],
     redactions: &Redactions,

@@ -19,7 +19,10 @@ mod words;
 
 use std::fmt;
 
-use filrouge_types::Recorded;
+use filrouge_types::{Item, Recorded, Turn};
+
+pub use html::STYLE;
+pub use redaction::Redactions;
 
 /// Writes the conversation as CommonMark that has only headings, lists, block quotes and code.
 ///
@@ -47,4 +50,30 @@ pub fn markdown(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
 /// Only those of `out`.
 pub fn html(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
     html::write(recorded, out)
+}
+
+/// Writes one turn, or only these of its items, as a section of the HTML document, for a page with [`STYLE`].
+///
+/// # Errors
+/// Only those of `out`.
+pub fn html_turn(
+    turn: &Turn,
+    items: &[Item],
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    html::write_turn(turn, items, redactions, out)
+}
+
+/// Writes items as the HTML document does, without a heading. `turn` is theirs; `None` for items outside the turns.
+///
+/// # Errors
+/// Only those of `out`.
+pub fn html_items(
+    turn: Option<&Turn>,
+    items: &[Item],
+    redactions: &Redactions,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    html::write_items(turn, items, redactions, out)
 }

@@ -17,14 +17,14 @@ pub(crate) struct Redaction {
     pub(crate) seq: u64,
 }
 
-/// All redactions of a document.
+/// All redactions of a session.
 #[derive(Debug)]
-pub(crate) struct Redactions(Vec<Redaction>);
+pub struct Redactions(Vec<Redaction>);
 
 impl Redactions {
     /// Reads the redactions among the items outside turns. A `redaction` item within a turn was written by a caller, so
     /// it is no evidence of a redaction.
-    pub(crate) fn from_items(loose: &[Item]) -> Self {
+    pub fn from_items(loose: &[Item]) -> Self {
         let records = loose
             .iter()
             .filter(|i| i.body.channel == Channel::Redaction);

@@ -12,9 +12,11 @@ use crate::engine::Keys;
 use crate::shared::{invalid, to_json};
 
 mod kept;
+mod sign_in;
 mod text;
 
 pub use kept::{KeptKeys, SeenKeys};
+pub use sign_in::SignIns;
 pub use text::{ApiKeyText, PresentedKey, SecretHash};
 
 /// The note that stores the keys.

@@ -28,4 +28,4 @@ pub use layer::HttpLayer;
 pub use load_log::{Load, log_load};
 pub use metrics::Metrics;
 pub use transport::{ListenError, bind, serve};
-pub use wire::{FailureFormat, Wire, mount};
+pub use wire::{OwnPaths, Wire, mount};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use filrouge_types::{ErrorCode, Failure};
 
@@ -18,17 +18,28 @@ use crate::{access, cors, host, observe};
 pub struct Wire {
     /// The routes, with their state.
     pub routes: Router,
-    /// Paths that any caller may request, without credentials.
+    /// Templates of routes that any caller may request, without credentials.
     pub public: &'static [&'static str],
     /// Templates, such as `/a/{id}`, of routes without the server's time limit for a request. Their handlers set other
     /// limits.
     pub unbounded: &'static [&'static str],
-    /// The format of failures below a path. `None`: `application/problem+json`.
-    pub failure_format: Option<FailureFormat>,
+    /// What is different for the wire's own paths. `None`: their failures are `application/problem+json`.
+    pub own_paths: Option<OwnPaths>,
 }
 
-/// The prefix of a wire's paths, and the function that formats a failure for its protocol.
-pub type FailureFormat = (&'static str, fn(&Failure) -> FailureText);
+/// What is different for the paths of one wire.
+#[derive(Clone, Copy)]
+pub struct OwnPaths {
+    /// Whether a path is one of them, also one without a route.
+    pub contain: fn(&str) -> bool,
+    /// Formats a failure for the wire's protocol; the headers are those of the request.
+    pub format_failure: fn(&Failure, &HeaderMap) -> FailureText,
+    /// Whether people request them with a browser: a cookie then authenticates them, and requests that change something
+    /// must come from a page of this server.
+    pub for_browsers: bool,
+    /// Headers of all their responses.
+    pub headers: &'static [(&'static str, &'static str)],
+}
 
 /// The state of the layers around all wires.
 #[derive(Clone)]
@@ -38,8 +49,9 @@ pub(crate) struct MountedWires {
 }
 
 impl MountedWires {
-    pub(crate) fn is_public(&self, path: &str) -> bool {
-        self.wires.iter().any(|wire| wire.public.contains(&path))
+    /// Whether a route, named by its template, needs no credentials.
+    pub(crate) fn is_public(&self, route: &str) -> bool {
+        self.wires.iter().any(|wire| wire.public.contains(&route))
     }
 
     /// Whether the requests of a route, named by its template, have no time limit.
@@ -48,11 +60,16 @@ impl MountedWires {
         wires.any(|wire| wire.unbounded.contains(&route))
     }
 
-    /// Returns the function that formats failures for a request's path.
-    fn failure_format(&self, path: &str) -> fn(&Failure) -> FailureText {
-        let mut formats = self.wires.iter().filter_map(|wire| wire.failure_format);
-        let format = formats.find(|(prefix, _)| path.starts_with(prefix));
-        format.map_or(format_problem, |(_, format)| format)
+    /// What is different for a request's path.
+    pub(crate) fn own_paths(&self, path: &str) -> OwnPaths {
+        let mut own_paths = self.wires.iter().filter_map(|wire| wire.own_paths);
+        let own_paths = own_paths.find(|own| (own.contain)(path));
+        own_paths.unwrap_or(OwnPaths {
+            contain: |_| true,
+            format_failure: |failure, _| format_problem(failure),
+            for_browsers: false,
+            headers: &[],
+        })
     }
 }
 
@@ -95,8 +112,13 @@ async fn format_failures(
     request: Request,
     next: Next,
 ) -> Response<Body> {
-    let format = mounted.failure_format(request.uri().path());
+    let own_paths = mounted.own_paths(request.uri().path());
+    let request_headers = own_paths.for_browsers.then(|| request.headers().clone());
     let mut response = next.run(request).await;
+    for (name, value) in own_paths.headers {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().entry(*name).or_insert(value);
+    }
     let Some(ReportedFailure(failure)) = response.extensions_mut().remove() else {
         return response;
     };
@@ -107,7 +129,8 @@ async fn format_failures(
     {
         failure = failure.with_hint(format!("known methods: {}", methods.replace(',', ", ")));
     }
-    let (media_type, text) = format(&failure);
+    let request_headers = request_headers.unwrap_or_default();
+    let (media_type, text) = (own_paths.format_failure)(&failure, &request_headers);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.remove(header::CONTENT_LENGTH);

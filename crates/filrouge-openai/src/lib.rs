@@ -16,7 +16,7 @@ use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::{FailureText, Problem, detail_and_hint};
 use filrouge_http::response::json as json_response;
-use filrouge_http::{HttpLayer, Load, Wire, log_load};
+use filrouge_http::{HttpLayer, Load, OwnPaths, Wire, log_load};
 use filrouge_types::{ErrorCode, Failure, RawJson};
 use serde::Deserialize;
 use serde_json::json;
@@ -34,7 +34,12 @@ pub fn wire(http: HttpLayer) -> Wire {
         .route(ITEMS, get(list_items));
     Wire {
         routes: routes.with_state(http),
-        failure_format: Some(("/openai/v1/", format_failure)),
+        own_paths: Some(OwnPaths {
+            contain: |path| path.starts_with("/openai/v1/"),
+            format_failure: |failure, _| format_failure(failure),
+            for_browsers: false,
+            headers: &[],
+        }),
         ..Wire::default()
     }
 }

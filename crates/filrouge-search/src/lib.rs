@@ -25,6 +25,7 @@ mod rank;
 mod reading;
 mod request;
 mod search_document;
+mod settings;
 mod similar_turns;
 mod term;
 #[cfg(test)]
@@ -43,4 +44,5 @@ pub use jiff::tz::TimeZone;
 pub use query::InvalidQuery;
 pub use request::{Mode, Order, SearchRequest};
 pub use search_document::{Malformed, Piece, SearchDocument, kind};
+pub use settings::SearchSettings;
 pub use similar_turns::{NamedTurn, SimilarQuestion, SimilarTurns};

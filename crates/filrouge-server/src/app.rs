@@ -11,13 +11,14 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_http::HttpLayer;
 use filrouge_http::access::Authority;
 use filrouge_http::limits::{LargeResponsePermit, LimitSettings};
+use filrouge_pages::Pages;
 use filrouge_projections::Projection;
+use filrouge_search::SearchSettings;
 use filrouge_store::WorkSize;
 use filrouge_types::Failure;
 
 use crate::mcp::{McpSettings, McpState};
 use crate::recordings::Recordings;
-use crate::search::SearchSettings;
 
 /// The shared state of the routes: the HTTP layer, and the parts that only the native routes need. Clones are handles
 /// to the same state.
@@ -85,6 +86,15 @@ impl App {
     pub fn with_projections(mut self, projections: Vec<Arc<Projection>>) -> Self {
         self.projections = projections.into();
         self
+    }
+
+    /// The state of the pages for people.
+    pub(crate) fn pages(&self) -> Pages {
+        Pages::new(
+            self.http.clone(),
+            self.mcp.library.clone(),
+            self.search.clone(),
+        )
     }
 
     /// A permit for a response that takes much work; see

@@ -7,13 +7,11 @@ mod metrics;
 mod openapi;
 mod recordings;
 mod routes;
-mod search;
 mod serve;
 mod webhooks;
 
 pub use app::App;
 pub use mcp::{McpSettings, serve_mcp};
-pub use search::SearchSettings;
 pub use serve::serve;
 pub use webhooks::{
     DeadLetter, SecretError, WebhookAction, WebhookError, WebhookFeed, WebhookName,

@@ -91,6 +91,6 @@ pub(crate) fn wire(app: App) -> Wire {
         routes: routes.with_state(app),
         public: &["/healthz", "/readyz", "/openapi.json", openapi::PAGE_PATH],
         unbounded: &[stream::PATH],
-        failure_format: None,
+        own_paths: None,
     }
 }

@@ -42,6 +42,7 @@ pub async fn serve(
     let wires = vec![
         routes::wire(app.clone()),
         filrouge_openai::wire(HttpLayer::clone(&app)),
+        filrouge_pages::wire(app.pages()),
     ];
     let router = mount(&app, wires, "/openapi.json shows all routes");
     let ledger = app.engine().shared_ledger();

@@ -5,7 +5,9 @@ mod derived;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use filrouge_types::{ErrorCode, Failure, IdentityId, RequestId, SessionId, TenantId, TurnId};
+use filrouge_types::{
+    ErrorCode, Failure, IdentityId, RequestId, SessionId, TenantId, Timestamp, TurnId,
+};
 use hmac::Mac;
 
 use derived::{HmacSha256, derived_key, hmac};
@@ -103,6 +105,8 @@ pub enum Domain {
     Copy,
     /// The file of the API keys that a machine has last seen.
     ApiKeys,
+    /// A sign-in of a browser.
+    SignIn,
 }
 
 impl Domain {
@@ -142,6 +146,7 @@ impl Domain {
             Self::Address => b"filrouge address 1\0",
             Self::Copy => b"filrouge copy 1\0",
             Self::ApiKeys => b"filrouge api keys 1\0",
+            Self::SignIn => b"filrouge sign-in 1\0",
         }
     }
 }
@@ -300,6 +305,15 @@ impl Keyring {
         // The keyring always has its root key.
         let mac = self.mac(self.root, Domain::Owner, &[b"t", secret.as_bytes()]);
         SessionToken(mac.unwrap_or_default())
+    }
+
+    /// The MAC of a browser's sign-in with the API key `key_id`. It is computed with the root key, so that every server
+    /// accepts it, also after a rotation.
+    pub fn sign_in(&self, key_id: &str, expires_at: Timestamp) -> [u8; MAC_BYTES] {
+        let pieces = [&expires_at.as_micros().to_be_bytes(), key_id.as_bytes()];
+        // The keyring always has its root key.
+        self.mac(self.root, Domain::SignIn, &pieces)
+            .unwrap_or_default()
     }
 
     /// The stored form of a network address, different in each tenant (DESIGN §7). It is hashed with the root key, so

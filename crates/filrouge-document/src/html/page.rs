@@ -9,8 +9,8 @@ use super::safe_text::SafeText;
 use crate::text::one_line;
 use crate::words;
 
-/// The only style sheet of the document.
-const STYLE: &str = include_str!("style.css");
+/// The only style sheet of the HTML document.
+pub const STYLE: &str = include_str!("style.css");
 
 /// The SHA-256 of [`STYLE`] in base64; the content security policy allows only this style.
 const STYLE_HASH: &str = "jnTATzMp1tpAQkWlGtgJJwCmaKMFs5AaMETfCsi0EQc=";

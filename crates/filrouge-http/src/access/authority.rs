@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
-use filrouge_engine::api_keys::{KeptKeys, PresentedKey};
+use filrouge_engine::api_keys::{KeptKeys, PresentedKey, Role, SignIns};
 use filrouge_engine::caller::{CallerRole, Permission};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use self::kept::{keep, without_store};
 use self::key_table::KeyTable;
 use super::bearer::credentials;
+use super::browser::presented_sign_in;
 use super::credential::{Credential, Subject};
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
@@ -58,6 +59,9 @@ struct Shared {
     had_keys: bool,
     kept: Option<KeptKeys>,
     local_credential: Arc<Credential>,
+    /// The credential of a browser on this machine, while no request needs credentials.
+    local_browser: Arc<Credential>,
+    sign_ins: SignIns,
     origins: Vec<AllowedOrigin>,
     keys: RwLock<Arc<KeyTable>>,
     changes: watch::Sender<u64>,
@@ -108,10 +112,17 @@ impl Authority {
             identity: None,
             expires_at: None,
         };
+        // A browser names no end user, and shows its user what the command line would.
+        let local_browser = Credential {
+            holder: CallerRole::Role(Role::Admin),
+            ..local_credential.clone()
+        };
         let shared = Arc::new(Shared {
             had_keys: had_keys == Some(true),
             kept: settings.kept,
             local_credential: Arc::new(local_credential),
+            local_browser: Arc::new(local_browser),
+            sign_ins: engine.keys.sign_ins(),
             origins: settings.origins,
             keys: RwLock::new(Arc::new(keys)),
             changes: watch::Sender::new(0),
@@ -166,6 +177,40 @@ impl Authority {
     /// `unauthenticated`, with the same text for every cause; `forbidden` for the name of another host while the server
     /// needs no credentials; the ledger's failure until the API keys were read for the first time.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
+        self.principal(headers, &self.0.local_credential).await
+    }
+
+    /// Like [`Self::authenticate`], for a request of a browser: its sign-in is accepted too, and while the server needs
+    /// no credentials, the caller is the operator.
+    ///
+    /// # Errors
+    /// As [`Self::authenticate`].
+    pub(super) async fn authenticate_browser(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Principal, Problem> {
+        match self.0.verify_sign_in(headers) {
+            Some(credential) => Ok(Principal::new(credential, self.clone())),
+            None => self.principal(headers, &self.0.local_browser).await,
+        }
+    }
+
+    /// Signs in with the text of an API key: returns the sign-in for the browser's cookie. `None` if the key is unknown
+    /// or not valid any more.
+    pub fn sign_in(&self, key: &str, valid_for: Duration) -> Option<String> {
+        let credential = self.0.verify_key(&self.0.keys(), key, self.now())?;
+        let Subject::Key(key_id) = &credential.subject else {
+            return None;
+        };
+        let expires_at = self.now().after(valid_for);
+        Some(self.0.sign_ins.issue(key_id, expires_at))
+    }
+
+    async fn principal(
+        &self,
+        headers: &HeaderMap,
+        local: &Arc<Credential>,
+    ) -> Result<Principal, Problem> {
         let keys = self.0.keys();
         let credential = match keys.as_ref() {
             _ if self.0.verifier.is_some() => self.0.verify_bearer(&keys, headers).await,
@@ -177,7 +222,7 @@ impl Authority {
             }
             KeyTable::Loaded { version: 0, .. } => {
                 self.check_loopback(headers)?;
-                Some(self.0.local_credential.clone())
+                Some(local.clone())
             }
             KeyTable::Loaded { .. } => self.0.verify_bearer(&keys, headers).await,
         };
@@ -262,15 +307,34 @@ impl Shared {
         let text = credentials(headers)?;
         let now = self.clock.now();
         if PresentedKey::has_prefix(text) {
-            let presented = PresentedKey::parse(text)?;
-            let KeyTable::Loaded { by_id, .. } = keys else {
-                return None;
-            };
-            let entry = by_id.get(presented.key_id)?;
-            let valid = presented.hash.matches(&entry.key.hash) && entry.key.is_valid(now);
-            return valid.then(|| entry.credential.clone());
+            return self.verify_key(keys, text, now);
         }
         self.verifier.as_ref()?.verify(text, now).await
+    }
+
+    fn verify_key(&self, keys: &KeyTable, text: &str, now: Timestamp) -> Option<Arc<Credential>> {
+        let presented = PresentedKey::parse(text)?;
+        let entry = keys.entry(presented.key_id)?;
+        let valid = presented.hash.matches(&entry.key.hash) && entry.key.is_valid(now);
+        valid.then(|| entry.credential.clone())
+    }
+
+    /// The credential of the API key with which a browser has signed in. It ends with the sign-in.
+    fn verify_sign_in(&self, headers: &HeaderMap) -> Option<Arc<Credential>> {
+        let now = self.clock.now();
+        let (key_id, expires_at) = self.sign_ins.verify(presented_sign_in(headers)?, now)?;
+        let keys = self.keys();
+        let entry = keys.entry(key_id).filter(|entry| entry.key.is_valid(now))?;
+        let credential = Credential {
+            expires_at: Some(
+                entry
+                    .key
+                    .expires_at
+                    .map_or(expires_at, |end| end.min(expires_at)),
+            ),
+            ..Credential::clone(&entry.credential)
+        };
+        Some(Arc::new(credential))
     }
 
     fn replace_keys(&self, keys: KeyTable) {

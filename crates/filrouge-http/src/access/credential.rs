@@ -17,7 +17,7 @@ pub(super) enum Subject {
 }
 
 /// Verified credentials, shared by all requests that present the same key or token.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Credential {
     pub(super) tenant: TenantId,
     pub(super) holder: CallerRole,

@@ -31,6 +31,19 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("search", &["engine", "sources", "sqlite", "store", "types"]),
     ("http", &["engine", "store", "types"]),
     ("openai", &["http", "types"]),
+    (
+        "pages",
+        &[
+            "document",
+            "engine",
+            "http",
+            "search",
+            "sources",
+            "store",
+            "transcode",
+            "types",
+        ],
+    ),
     ("mcp", &["search", "sources", "store", "types"]),
     (
         "projections",
@@ -52,6 +65,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "http",
             "mcp",
             "openai",
+            "pages",
             "projections",
             "search",
             "sources",

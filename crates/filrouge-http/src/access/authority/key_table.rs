@@ -47,6 +47,14 @@ impl KeyTable {
         }
     }
 
+    /// The key with this id.
+    pub(super) fn entry(&self, key_id: &str) -> Option<&KeyEntry> {
+        match self {
+            Self::NotLoaded(_) => None,
+            Self::Loaded { by_id, .. } => by_id.get(key_id),
+        }
+    }
+
     pub(super) fn kept_until(&self) -> Option<Timestamp> {
         match self {
             Self::NotLoaded(_) => None,

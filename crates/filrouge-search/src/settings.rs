@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use filrouge_engine::{Caller, Engine};
-use filrouge_search::embed::Embedder;
-use filrouge_search::feed::Indexes;
-use filrouge_search::ledger::LedgerFeed;
-use filrouge_search::{LedgerSearch, Searcher, SimilarTurns};
 use filrouge_sources::Library;
 use tokio::runtime::Handle;
+
+use crate::embed::Embedder;
+use crate::feed::Indexes;
+use crate::ledger::LedgerFeed;
+use crate::{LedgerSearch, Searcher, SimilarTurns};
 
 /// The parts that searches use; each is optional. Without indexes, a search scans everything.
 #[derive(Clone, Default)]
 pub struct SearchSettings {
     /// Keeps the index of the ledger up to date.
     pub feed: Option<Arc<LedgerFeed>>,
-    /// The indexes of the histories that `/mcp` serves.
+    /// The indexes of the histories that a server serves besides the ledger.
     pub indexes: Option<Arc<Indexes>>,
     /// Computes vectors, for searches by meaning.
     pub embedder: Option<Arc<dyn Embedder>>,
@@ -25,13 +26,8 @@ pub struct SearchSettings {
 
 impl SearchSettings {
     /// Returns a searcher over `library`, which every caller may read, and over the part of the ledger that `caller` may
-    /// read. It uses no indexes of the library.
-    pub(crate) fn searcher(
-        &self,
-        library: Library,
-        engine: &Arc<Engine>,
-        caller: &Caller,
-    ) -> Searcher {
+    /// read. It uses no indexes of the library. The calling thread must be in a Tokio runtime.
+    pub fn searcher(&self, library: Library, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
         let (feed, runtime) = (self.feed.clone(), Handle::current());
         let ledger = LedgerSearch::new(engine.clone(), feed, caller.clone(), runtime);
         let searcher = Searcher::new(library).with_ledger(ledger);

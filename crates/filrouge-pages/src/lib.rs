@@ -1,0 +1,110 @@
+//! A wire for people: the history in a browser, rendered on the server.
+//!
+//! API keys, owners, roles, limits and rate limits apply as on the native routes. A page shows what the services return
+//! to its caller, and changes something only through them. Pages work without scripts; scripts only load further parts,
+//! follow a session as it grows, and add keys.
+
+mod assets;
+mod conversation;
+mod failure;
+mod form;
+mod layout;
+mod sessions;
+mod sign_in;
+mod visit;
+mod words;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::FromRef;
+use axum::routing::{get, post};
+use filrouge_http::{HttpLayer, OwnPaths, Wire};
+use filrouge_search::SearchSettings;
+use filrouge_sources::Library;
+
+/// The headers of all pages: a page runs only scripts of this server, makes requests to it alone, is in no frame, and
+/// is not kept by browsers or proxies.
+const HEADERS: &[(&str, &str)] = &[
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+/// What pages need: the services, and the histories of other programs beside the ledger. Clones are handles to the same
+/// state. It dereferences to the HTTP layer.
+#[derive(Clone)]
+pub struct Pages(Arc<Shared>);
+
+struct Shared {
+    http: HttpLayer,
+    library: Library,
+    search: SearchSettings,
+}
+
+impl Pages {
+    /// Builds the state from the HTTP layer, the histories that every caller may read, and the settings of searches.
+    pub fn new(http: HttpLayer, library: Library, search: SearchSettings) -> Self {
+        Self(Arc::new(Shared {
+            http,
+            library,
+            search,
+        }))
+    }
+
+    /// The histories of other programs.
+    pub(crate) fn library(&self) -> &Library {
+        &self.0.library
+    }
+
+    /// The settings of searches.
+    pub(crate) fn search(&self) -> &SearchSettings {
+        &self.0.search
+    }
+}
+
+impl Deref for Pages {
+    type Target = HttpLayer;
+
+    fn deref(&self) -> &HttpLayer {
+        &self.0.http
+    }
+}
+
+impl FromRef<Pages> for HttpLayer {
+    fn from_ref(pages: &Pages) -> Self {
+        pages.0.http.clone()
+    }
+}
+
+/// Returns the pages as a wire: `/`, and everything below `/ui/`.
+pub fn wire(pages: Pages) -> Wire {
+    let routes = Router::new()
+        .route("/", get(sessions::list))
+        .route(conversation::PATH, get(conversation::show))
+        .route(conversation::PART_PATH, get(conversation::part))
+        .route(conversation::LIVE_PATH, get(conversation::live))
+        .route(sign_in::IN_PATH, post(sign_in::sign_in))
+        .route(sign_in::OUT_PATH, post(sign_in::sign_out))
+        .route(assets::PATH, get(assets::get_asset));
+    Wire {
+        routes: routes.with_state(pages),
+        public: &[assets::PATH, sign_in::IN_PATH, sign_in::OUT_PATH],
+        unbounded: &[],
+        own_paths: Some(OwnPaths {
+            contain: |path| path == "/" || path.starts_with("/ui/"),
+            format_failure: failure::format,
+            for_browsers: true,
+            headers: HEADERS,
+        }),
+    }
+}

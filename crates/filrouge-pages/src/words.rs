@@ -1,0 +1,54 @@
+//! The texts of pages in all languages, one file per page. A text that lacks a language does not compile.
+
+mod conversation;
+mod frame;
+mod sessions;
+
+pub(crate) use conversation::ConversationWords;
+pub(crate) use frame::FrameWords;
+pub(crate) use sessions::SessionsWords;
+
+/// A language in which pages are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// The default.
+    English,
+    French,
+    German,
+}
+
+impl Language {
+    /// All languages.
+    pub(crate) const ALL: [Self; 3] = [Self::English, Self::French, Self::German];
+
+    /// The language's tag (BCP 47).
+    pub(crate) const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::French => "fr",
+            Self::German => "de",
+        }
+    }
+}
+
+/// Defines a struct of texts: each line has a name, and the text in English, French and German.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($word:ident: $english:literal, $french:literal, $german:literal;)+ }) => {
+        $(#[$doc])*
+        pub(crate) struct $name {
+            $(pub(crate) $word: &'static str,)+
+        }
+
+        impl $name {
+            /// The texts in this language.
+            pub(crate) const fn of(language: $crate::words::Language) -> &'static Self {
+                match language {
+                    $crate::words::Language::English => &Self { $($word: $english,)+ },
+                    $crate::words::Language::French => &Self { $($word: $french,)+ },
+                    $crate::words::Language::German => &Self { $($word: $german,)+ },
+                }
+            }
+        }
+    };
+}
+use words;
