@@ -51,9 +51,9 @@ pub(crate) fn form(words: &FrameWords, is_wrong: bool) -> Markup {
 pub(crate) async fn sign_in(
     State(pages): State<Pages>,
     headers: HeaderMap,
-    Form(form): Form<SignIn>,
+    Form(sent): Form<SignIn>,
 ) -> RouteResult {
-    let sign_in = pages.authority().sign_in(form.key.trim(), VALID_FOR);
+    let sign_in = pages.authority().sign_in(sent.key.trim(), VALID_FOR);
     let cookie = sign_in
         .as_deref()
         .and_then(|sign_in| signed_in_header(sign_in, VALID_FOR.as_secs(), &headers));
