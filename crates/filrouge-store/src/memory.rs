@@ -16,7 +16,7 @@ use crate::ledger::{
 use crate::read::{LedgerSnapshot, VerifiedSnapshot, session_not_found};
 use crate::record::MacCheck;
 use crate::rows::{
-    CheckpointRow, HeadCheckpoints, HeadLease, HeadRow, SessionRow, TurnRow, Tx, View,
+    CheckpointRow, HeadLease, HeadRow, NamedCheckpoint, SessionRow, TurnRow, Tx, View,
 };
 use crate::rules::{self, CommitGroup, RuleContext};
 use crate::verify::{HeadCheck, Suspects};
@@ -148,11 +148,11 @@ impl MemoryLedger {
             let row = CheckpointRow::sealed(checkpoint.clone(), &self.keyring, pk);
             rows.put_checkpoint(pk, &row)?;
         }
-        let seqs: Vec<u64> = checkpoint.iter().map(|checkpoint| checkpoint.seq).collect();
         let mut head = HeadRow::empty(row.fingerprint(), row.created_at);
         head.last_seq = last_seq;
         head.lease = lease;
-        head.checkpoints = HeadCheckpoints::from_seqs(&seqs);
+        let named = checkpoint.map(NamedCheckpoint::of);
+        head.checkpoints.set(named.into_iter().collect());
         rows.put_head(pk, &head.sealed(&self.keyring, pk))
     }
 

@@ -34,7 +34,7 @@ mod title;
 mod turn;
 
 pub use agent::AgentRow;
-pub use checkpoint::CheckpointRow;
+pub use checkpoint::{CheckpointRow, NamedCheckpoint};
 pub use draft::{DraftChunk, DraftRow};
 pub use event::EventRow;
 pub use head::{HeadCheckpoints, HeadLease, HeadRow};

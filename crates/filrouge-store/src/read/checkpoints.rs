@@ -1,7 +1,7 @@
 //! Reads and verifies checkpoints and leases (DESIGN §6), and the events of a tenant.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use filrouge_types::{
     Checkpoint, Failure, Lease, Result, SessionEvent, SessionId, TenantId, Timestamp, TurnId,
@@ -66,7 +66,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// The checkpoint at a seq, verified.
     ///
     /// # Errors
-    /// `integrity_error` when it differs from what was written; `key_missing`.
+    /// `integrity_error` when it differs from what was written, or is not one of the head's; `key_missing`.
     pub fn checkpoint_at(&self, session: &VerifiedSession, seq: u64) -> Result<Option<Checkpoint>> {
         let Some(row) = self.view.checkpoint(session.pk, seq)? else {
             return Ok(None);
@@ -77,6 +77,10 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         );
         self.check_mac(session, mac_matches, None, || {
             format!("the checkpoint at seq {seq} was changed")
+        })?;
+        let is_named = session.head.checkpoints.includes(&row.checkpoint);
+        self.check_mac(session, Some(is_named), None, || {
+            format!("the checkpoint at seq {seq} was added, or restored from an older state")
         })?;
         Ok(Some(row.checkpoint))
     }
@@ -93,23 +97,33 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
+    /// The seqs of the checkpoints that the head names, ascending. If it is of a format that names none, the stored
+    /// ones, which must match it.
+    fn checkpoint_seqs(&self, session: &VerifiedSession) -> Result<Vec<u64>> {
+        let head = &session.head.checkpoints;
+        if head.are_named() {
+            return Ok(head.named.iter().map(|named| named.seq).collect());
+        }
+        let seqs = self.view.checkpoint_seqs(session.pk)?;
+        self.check_mac(session, Some(head.matches(&seqs)), None, || {
+            "checkpoints are missing or were added".to_owned()
+        })?;
+        Ok(seqs)
+    }
+
     /// The newest readable checkpoint. Skips checkpoints that are unreadable or missing.
     ///
     /// # Errors
     /// When the store does not answer.
     pub fn newest_checkpoint(&self, session: &VerifiedSession) -> Result<NewestCheckpoint> {
-        let head_checkpoints = session.head.checkpoints;
         let mut newest = NewestCheckpoint::default();
-        if head_checkpoints.count == 0 {
-            return Ok(newest);
-        }
-        newest.checkpoint = self.readable_checkpoint(session, head_checkpoints.newest)?;
-        if newest.checkpoint.is_some() {
-            return Ok(newest);
-        }
-        let mut seqs = self.view.checkpoint_seqs(session.pk)?;
-        seqs.retain(|seq| *seq < head_checkpoints.newest);
-        newest.unreadable = 1;
+        let seqs = match self.checkpoint_seqs(session) {
+            Err(failure) if is_row_failure(&failure) => {
+                newest.unreadable = session.head.checkpoints.count;
+                return Ok(newest);
+            }
+            seqs => seqs?,
+        };
         for seq in seqs.into_iter().rev() {
             newest.checkpoint = self.readable_checkpoint(session, seq)?;
             if newest.checkpoint.is_some() {
@@ -120,7 +134,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(newest)
     }
 
-    /// All checkpoints of a session, newest first. An `Err` contains the seq of a checkpoint that cannot be verified.
+    /// All checkpoints of a session, newest first. An `Err` contains the seq of a checkpoint that is missing or changed,
+    /// or that the head does not name.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
@@ -130,16 +145,13 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         id: &SessionId,
     ) -> Result<Vec<Result<Checkpoint, u64>>> {
         let session = self.get(scope, id)?;
-        let seqs = self.view.checkpoint_seqs(session.pk)?;
-        let mut checkpoints = Vec::with_capacity(seqs.len());
-        for seq in seqs.into_iter().rev() {
-            match self.checkpoint_at(&session, seq) {
-                Ok(checkpoint) => checkpoints.extend(checkpoint.map(Ok)),
-                Err(failure) if is_row_failure(&failure) => checkpoints.push(Err(seq)),
-                Err(failure) => return Err(failure),
-            }
-        }
-        Ok(checkpoints)
+        let mut seqs = BTreeSet::from_iter(self.checkpoint_seqs(&session)?);
+        seqs.extend(self.view.checkpoint_seqs(session.pk)?);
+        let checkpoints = seqs.into_iter().rev().map(|seq| {
+            let checkpoint = self.readable_checkpoint(&session, seq)?;
+            Ok(checkpoint.ok_or(seq))
+        });
+        checkpoints.collect()
     }
 
     /// Calls `visit` with each event in `from..to` of a tenant's sessions, ordered by time, and with the session's id.

@@ -3,8 +3,38 @@
 use filrouge_types::{Checkpoint, RawJson};
 
 use super::SessionPk;
+use crate::chain::fingerprint;
 use crate::codec::{ByteReader, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+
+/// A checkpoint, as the head of its session names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedCheckpoint {
+    /// Its seq.
+    pub seq: u64,
+    /// The first bytes of the hash of its content. They distinguish it from an earlier checkpoint at the same seq.
+    pub tag: [u8; 4],
+}
+
+impl NamedCheckpoint {
+    /// The seq and the tag of a checkpoint.
+    pub fn of(checkpoint: &Checkpoint) -> Self {
+        let label = checkpoint.label.as_deref();
+        let hash = fingerprint(&[
+            b"checkpoint",
+            &[u8::from(label.is_some())],
+            label.unwrap_or_default().as_bytes(),
+            &checkpoint.created_at.as_micros().to_be_bytes(),
+            checkpoint.state.as_str().as_bytes(),
+        ]);
+        let mut tag = [0; 4];
+        tag.copy_from_slice(&hash[..4]);
+        Self {
+            seq: checkpoint.seq,
+            tag,
+        }
+    }
+}
 
 /// One checkpoint as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

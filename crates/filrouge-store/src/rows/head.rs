@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use filrouge_types::{LONGEST_LEASE, Lease, Timestamp};
+use filrouge_types::{Checkpoint, LONGEST_LEASE, Lease, Timestamp};
 
-use super::SessionPk;
+use super::{NamedCheckpoint, SessionPk};
 use crate::chain::{GENESIS, Link};
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
@@ -16,6 +16,8 @@ const FORMAT_ADOPTED: u8 = 2;
 const EXTENDED_OFFSET: u8 = 2;
 /// The number added to the format byte of a head that also stores summaries: format 5, or 6 for an adopted session.
 const SUMMARIES_OFFSET: u8 = 4;
+/// The number added to the format byte of a head of formats 3 to 6 that also names its checkpoints: formats 7 to 10.
+const NAMED_OFFSET: u8 = 4;
 /// The maximum number of summaries that a head names.
 const SUMMARIES_MAX: usize = 8;
 
@@ -56,9 +58,9 @@ impl HeadLease {
     }
 }
 
-/// The count and the newest seq of a session's checkpoints, as its head stores them. They differ from the stored rows
-/// if a checkpoint is missing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The checkpoints of a session, as its head stores them. They differ from the stored rows if a checkpoint was deleted,
+/// changed, or put back after its deletion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeadCheckpoints {
     /// The number of checkpoints.
     pub count: u64,
@@ -66,30 +68,37 @@ pub struct HeadCheckpoints {
     pub newest: u64,
     /// The seq of the newest redaction; 0 for none. Checkpoints at older seqs are refused.
     pub redacted: u64,
+    /// All checkpoints, by ascending seqs. Empty in a head of formats 3 to 6, which names none.
+    pub named: Vec<NamedCheckpoint>,
 }
 
 impl HeadCheckpoints {
-    /// The values for checkpoints at these ascending seqs, without a redaction.
-    pub fn from_seqs(seqs: &[u64]) -> Self {
-        Self {
-            count: seqs.len() as u64,
-            newest: seqs.last().copied().unwrap_or(0),
-            redacted: 0,
-        }
+    /// Names these checkpoints, by ascending seqs, and no others.
+    pub fn set(&mut self, named: Vec<NamedCheckpoint>) {
+        self.count = named.len() as u64;
+        self.newest = named.last().map_or(0, |newest| newest.seq);
+        self.named = named;
     }
 
-    /// The values for checkpoints at these ascending seqs, with the redaction of `self`.
-    #[must_use]
-    pub fn with_seqs(self, seqs: &[u64]) -> Self {
-        Self {
-            redacted: self.redacted,
-            ..Self::from_seqs(seqs)
-        }
+    /// Whether all checkpoints are named. A head of formats 3 to 6 has only their number and the newest seq.
+    pub fn are_named(&self) -> bool {
+        self.named.len() as u64 == self.count
     }
 
-    /// Whether the head names exactly the checkpoints at these ascending seqs.
-    pub fn matches(self, seqs: &[u64]) -> bool {
-        self == self.with_seqs(seqs)
+    /// Whether stored checkpoints at exactly these ascending seqs can be those of the head.
+    pub fn matches(&self, seqs: &[u64]) -> bool {
+        let newest = seqs.last().copied().unwrap_or(0);
+        let named = self.named.iter().map(|named| named.seq);
+        (self.count, self.newest) == (seqs.len() as u64, newest)
+            && (!self.are_named() || named.eq(seqs.iter().copied()))
+    }
+
+    /// Whether a stored checkpoint can be one of the head's.
+    pub fn includes(&self, checkpoint: &Checkpoint) -> bool {
+        if self.are_named() {
+            return self.named.contains(&NamedCheckpoint::of(checkpoint));
+        }
+        checkpoint.seq <= self.newest
     }
 }
 
@@ -115,7 +124,7 @@ pub struct HeadRow {
     pub session: [u8; 16],
     /// The newest lease.
     pub lease: HeadLease,
-    /// The count and the newest seq of the checkpoints.
+    /// The checkpoints.
     pub checkpoints: HeadCheckpoints,
     /// The seqs of the newest summaries, at most eight, ascending.
     pub summaries: Vec<u64>,
@@ -149,21 +158,30 @@ impl HeadRow {
         summaries[newest..] == self.summaries
     }
 
+    /// The format byte.
+    fn format(&self, is_extended: bool) -> u8 {
+        let mut format = if self.adopted {
+            FORMAT_ADOPTED
+        } else {
+            crate::codec::FORMAT
+        };
+        if !self.summaries.is_empty() {
+            format += SUMMARIES_OFFSET;
+        } else if is_extended {
+            format += EXTENDED_OFFSET;
+        }
+        if !self.checkpoints.named.is_empty() {
+            format += NAMED_OFFSET;
+        }
+        format
+    }
+
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         let has_summaries = !self.summaries.is_empty();
         let is_extended =
             has_summaries || self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
-        let format = if self.adopted {
-            FORMAT_ADOPTED
-        } else {
-            crate::codec::FORMAT
-        };
-        out.byte(match (is_extended, has_summaries) {
-            (_, true) => format + SUMMARIES_OFFSET,
-            (true, false) => format + EXTENDED_OFFSET,
-            (false, false) => format,
-        });
+        out.byte(self.format(is_extended));
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.last_seq);
         out.number(self.turn_count);
@@ -183,6 +201,12 @@ impl HeadRow {
             out.number(self.checkpoints.count);
             out.number(self.checkpoints.newest);
             out.number(self.checkpoints.redacted);
+            let mut previous = 0_u64;
+            for NamedCheckpoint { seq, tag } in &self.checkpoints.named {
+                out.number(*seq - previous);
+                out.extend_from_slice(tag);
+                previous = *seq;
+            }
         }
         if has_summaries {
             out.number(self.summaries.len() as u64);
@@ -195,12 +219,14 @@ impl HeadRow {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             let format = r.byte()?;
-            if format == 0 || format > FORMAT_ADOPTED + SUMMARIES_OFFSET {
+            if format == 0 || format > FORMAT_ADOPTED + SUMMARIES_OFFSET + NAMED_OFFSET {
                 return Err(Malformed);
             }
             let adopted = format.is_multiple_of(FORMAT_ADOPTED);
+            let names_checkpoints = format > FORMAT_ADOPTED + SUMMARIES_OFFSET;
+            let base = format - if names_checkpoints { NAMED_OFFSET } else { 0 };
             let (is_extended, has_summaries) =
-                (format > EXTENDED_OFFSET, format > SUMMARIES_OFFSET);
+                (base > EXTENDED_OFFSET, base > SUMMARIES_OFFSET);
             let key_id = KeyId::from_be_bytes(r.array()?);
             let mut row = Self {
                 last_seq: r.number()?,
@@ -227,7 +253,11 @@ impl HeadRow {
                     count: r.number()?,
                     newest: r.number()?,
                     redacted: r.number()?,
+                    named: Vec::new(),
                 };
+            }
+            if names_checkpoints {
+                row.checkpoints.named = named_checkpoints(r, row.checkpoints.count)?;
             }
             if has_summaries {
                 for _ in 0..r.number()?.min(SUMMARIES_MAX as u64) {
@@ -238,6 +268,20 @@ impl HeadRow {
             Ok(row)
         })
     }
+}
+
+/// Reads the named checkpoints of a head, at least one.
+fn named_checkpoints(r: &mut ByteReader<'_>, count: u64) -> Result<Vec<NamedCheckpoint>, Malformed> {
+    let (mut named, mut seq) = (Vec::new(), 0_u64);
+    for _ in 0..count {
+        seq = seq.checked_add(r.number()?).ok_or(Malformed)?;
+        let tag = r.array()?;
+        named.push(NamedCheckpoint { seq, tag });
+    }
+    if named.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(named)
 }
 
 sealed_row!(HeadRow, Head, pub fn sealed, |self|);

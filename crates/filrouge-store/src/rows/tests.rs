@@ -29,13 +29,20 @@ fn head() -> impl Strategy<Value = HeadRow> {
             since: Timestamp::from_micros(at.wrapping_sub(7)),
         },
     });
-    let checkpoints = proptest::collection::btree_set(any::<u32>(), 0..4);
-    let checkpoints = (checkpoints, any::<u16>()).prop_map(|(seqs, redacted)| {
-        let seqs: Vec<u64> = seqs.into_iter().map(u64::from).collect();
-        HeadCheckpoints {
-            redacted: u64::from(redacted % 999),
-            ..HeadCheckpoints::from_seqs(&seqs)
+    let checkpoints = proptest::collection::btree_map(any::<u32>(), any::<[u8; 4]>(), 0..4);
+    let checkpoints = (checkpoints, any::<u16>(), any::<bool>());
+    let checkpoints = checkpoints.prop_map(|(tags, redacted, are_named)| {
+        let named = tags.into_iter().map(|(seq, tag)| {
+            let seq = u64::from(seq);
+            NamedCheckpoint { seq, tag }
+        });
+        let mut checkpoints = HeadCheckpoints::default();
+        checkpoints.set(named.collect());
+        if !are_named {
+            checkpoints.named.clear();
         }
+        checkpoints.redacted = u64::from(redacted % 999);
+        checkpoints
     });
     let summaries = proptest::collection::vec(1..SEQ_MAX, 0..9);
     let extension = (lease, checkpoints, summaries, any::<bool>());

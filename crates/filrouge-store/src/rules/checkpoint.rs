@@ -7,7 +7,7 @@ use super::lease;
 use super::writing::{ActiveWrite, put_changed_head};
 use crate::command::{Outcome, PutCheckpoint};
 use crate::read::VerifiedSession;
-use crate::rows::{Change, CheckpointRow, HeadCheckpoints, SessionRow, Tx};
+use crate::rows::{Change, CheckpointRow, NamedCheckpoint, SessionPk, SessionRow, Tx};
 
 pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutCheckpoint) -> Result<Outcome> {
     let mut session = w.snapshot().get(w.scope, &put.session_id)?;
@@ -49,20 +49,16 @@ pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutCheckpoint) -> Res
         state: put.state.clone(),
         created_at: w.ctx.now,
     };
-    let mut seqs = stored_seqs(w, &session)?;
-    check_is_kept(&seqs, seq, put.keep)?;
-    let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
-    w.tx.put_checkpoint(session.pk, &row)?;
-    if let Err(index) = seqs.binary_search(&seq) {
-        seqs.insert(index, seq);
-    }
+    let mut named = stored_checkpoints(w, &session)?;
+    check_is_kept(&named, seq, put.keep)?;
+    put_row(w, session.pk, &checkpoint, &mut named)?;
     // The newest are kept, the others deleted.
     let keep = usize::try_from(put.keep.max(1)).unwrap_or(usize::MAX);
-    let surplus = seqs.len().saturating_sub(keep);
-    for seq in seqs.drain(..surplus) {
-        w.tx.delete_checkpoint(session.pk, seq)?;
+    let surplus = named.len().saturating_sub(keep);
+    for older in named.drain(..surplus) {
+        w.tx.delete_checkpoint(session.pk, older.seq)?;
     }
-    session.head.checkpoints = session.head.checkpoints.with_seqs(&seqs);
+    session.head.checkpoints.set(named);
     let is_newest = session.head.checkpoints.newest == seq;
     // The label of the newest checkpoint, if it has one, is the session's state.
     if is_newest && put.label.is_some() && put.label != session.row.state {
@@ -101,19 +97,60 @@ fn checkpoint_conflict(seq: u64) -> Failure {
     Failure::new(ErrorCode::IdempotencyMismatch, detail).with_hint(hint)
 }
 
-/// The seqs of the stored checkpoints. They must be those that the head names; otherwise the next head would
-/// authenticate rows that were removed or restored outside filrouge.
-fn stored_seqs<T: Tx>(w: &ActiveWrite<'_, T>, session: &VerifiedSession) -> Result<Vec<u64>> {
+/// Writes a checkpoint, and adds it to those that the head will name.
+fn put_row<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    pk: SessionPk,
+    checkpoint: &Checkpoint,
+    named: &mut Vec<NamedCheckpoint>,
+) -> Result<()> {
+    let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, pk);
+    w.tx.put_checkpoint(pk, &row)?;
+    let new = NamedCheckpoint::of(checkpoint);
+    match named.binary_search_by_key(&new.seq, |named| named.seq) {
+        Ok(index) => named[index] = new,
+        Err(index) => named.insert(index, new),
+    }
+    Ok(())
+}
+
+/// The stored checkpoints. They must be those of the head; otherwise they were removed or restored outside filrouge.
+fn stored_checkpoints<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
+) -> Result<Vec<NamedCheckpoint>> {
     let seqs = w.tx.checkpoint_seqs(session.pk)?;
     if session.head.checkpoints.matches(&seqs) {
-        return Ok(seqs);
+        return named_checkpoints(w, session, &seqs);
     }
     Err(session.integrity_failure(None, "checkpoints are missing or were added"))
 }
 
+/// The checkpoints at `seqs`, which match the head, as the head names them. If it is of a format that names none, the
+/// rows are read.
+fn named_checkpoints<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &VerifiedSession,
+    seqs: &[u64],
+) -> Result<Vec<NamedCheckpoint>> {
+    if session.head.checkpoints.are_named() {
+        return Ok(session.head.checkpoints.named.clone());
+    }
+    let name = |seq: &u64| match w.tx.checkpoint(session.pk, *seq) {
+        Ok(Some(row)) => Ok(NamedCheckpoint::of(&row.checkpoint)),
+        Err(failure) if failure.code != ErrorCode::IntegrityError => Err(failure),
+        // Malformed bytes stay unreadable, with any tag.
+        _ => Ok(NamedCheckpoint {
+            seq: *seq,
+            tag: [0; 4],
+        }),
+    };
+    seqs.iter().map(name).collect()
+}
+
 /// Refuses a checkpoint that would be deleted at once because the session already keeps `keep` newer ones.
-fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<()> {
-    let newer = seqs.iter().filter(|stored| **stored > seq).count() as u64;
+fn check_is_kept(named: &[NamedCheckpoint], seq: u64, keep: u64) -> Result<()> {
+    let newer = named.iter().filter(|stored| stored.seq > seq).count() as u64;
     if newer < keep.max(1) {
         return Ok(());
     }
@@ -123,30 +160,24 @@ fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<()> {
 }
 
 /// Deletes the checkpoints that cover a seq, because they may reveal its content; the caller writes the head. If the
-/// stored checkpoints differ from those that the head names, the deletion succeeds, and the new head still differs from
-/// the stored rows.
+/// stored checkpoints differ from the head's, the deletion succeeds, and the new head names those of its checkpoints that
+/// do not cover the seq; a head of a format that names none will then have no checkpoint.
 pub(super) fn delete_covering<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
     seq: u64,
 ) -> Result<()> {
-    let mut seqs = w.tx.checkpoint_seqs(session.pk)?;
-    let head_checkpoints = session.head.checkpoints;
-    let matches_head = head_checkpoints.matches(&seqs);
-    let first = seqs.partition_point(|covered| *covered < seq);
-    let deleted = seqs.split_off(first);
-    for seq in &deleted {
-        w.tx.delete_checkpoint(session.pk, *seq)?;
+    let stored = w.tx.checkpoint_seqs(session.pk)?;
+    let mut named = if session.head.checkpoints.matches(&stored) {
+        named_checkpoints(w, session, &stored)?
+    } else {
+        session.head.checkpoints.named.clone()
+    };
+    for covering in stored.into_iter().filter(|stored| *stored >= seq) {
+        w.tx.delete_checkpoint(session.pk, covering)?;
     }
-    let mut remaining = head_checkpoints.with_seqs(&seqs);
-    if !matches_head {
-        remaining.count = head_checkpoints.count.saturating_sub(deleted.len() as u64);
-        if head_checkpoints.newest < seq {
-            remaining.newest = head_checkpoints.newest;
-        }
-        remaining.count += u64::from(remaining.matches(&seqs));
-    }
-    session.head.checkpoints = remaining;
+    named.retain(|named| named.seq < seq);
+    session.head.checkpoints.set(named);
     Ok(())
 }
 
@@ -158,14 +189,11 @@ pub(super) fn adopt<T: Tx>(
     checkpoints: &[Checkpoint],
     redacted: u64,
 ) -> Result<()> {
+    let mut named = Vec::with_capacity(checkpoints.len());
     for checkpoint in checkpoints {
-        let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
-        w.tx.put_checkpoint(session.pk, &row)?;
+        put_row(w, session.pk, checkpoint, &mut named)?;
     }
-    let seqs: Vec<u64> = checkpoints.iter().map(|c| c.seq).collect();
-    session.head.checkpoints = HeadCheckpoints {
-        redacted,
-        ..HeadCheckpoints::from_seqs(&seqs)
-    };
+    session.head.checkpoints.set(named);
+    session.head.checkpoints.redacted = redacted;
     Ok(())
 }

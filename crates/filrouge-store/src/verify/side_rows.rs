@@ -89,7 +89,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             }
             report.checkpoints += 1;
         }
-        let head_checkpoints = session.head.checkpoints;
+        let head_checkpoints = &session.head.checkpoints;
         if !head_checkpoints.matches(&seqs) {
             return Err(session.integrity_failure(None, "checkpoints are missing or were added"));
         }

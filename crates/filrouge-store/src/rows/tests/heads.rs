@@ -21,7 +21,11 @@ fn a_head_with_a_lease_or_checkpoints_is_encoded_in_format_3_or_4() {
         ..plain.clone()
     };
     let with_checkpoints = HeadRow {
-        checkpoints: HeadCheckpoints::from_seqs(&[0, 5]),
+        checkpoints: HeadCheckpoints {
+            count: 2,
+            newest: 5,
+            ..HeadCheckpoints::default()
+        },
         ..plain.clone()
     };
     let redacted = HeadRow {
@@ -74,4 +78,38 @@ fn a_head_names_its_eight_newest_summaries_in_format_5_or_6() {
         );
         assert!(HeadRow::decode(&bytes).is_some());
     }
+}
+
+#[test]
+fn a_head_that_names_its_checkpoints_is_encoded_in_formats_7_to_10() {
+    let mut head = HeadRow::empty([9; 16], Timestamp::from_micros(7));
+    let named = |(seq, tag)| NamedCheckpoint { seq, tag: [tag; 4] };
+    let named: Vec<_> = [(0, 1), (5, 2), (300, 3)].map(named).into();
+    head.checkpoints.set(named.clone());
+    let expected = [3, 0xac, 2, 0, 0, 1, 1, 1, 1, 5, 2, 2, 2, 2, 0xa7, 2, 3, 3, 3, 3];
+    for (adopted, summaries, format) in [
+        (false, 0, 7),
+        (true, 0, 8),
+        (false, 2, 9),
+        (true, 2, 10),
+    ] {
+        let mut head = HeadRow {
+            adopted,
+            ..head.clone()
+        };
+        (1..=summaries).for_each(|seq| head.add_summary(seq));
+        let bytes = head.sealed(&test_keyring(), 1).encode();
+        assert_eq!(bytes[0], format);
+        let summary_bytes = if summaries == 0 { 0 } else { 3 };
+        let end = bytes.len() - 16 - summary_bytes;
+        assert_eq!(bytes[end - expected.len()..end], expected);
+        assert_eq!(HeadRow::decode(&bytes).unwrap().checkpoints.named, named);
+    }
+    // A head without checkpoints has no second encoding.
+    head.checkpoints.set(Vec::new());
+    head.checkpoints.redacted = 4;
+    let mut bytes = head.sealed(&test_keyring(), 1).encode();
+    assert_eq!(bytes[0], 3);
+    bytes[0] = 7;
+    assert_eq!(HeadRow::decode(&bytes), None);
 }
