@@ -22,6 +22,8 @@ use crate::rules::{self, CommitGroup, RuleContext};
 use crate::verify::{HeadCheck, Suspects};
 
 pub(crate) mod rows;
+#[cfg(test)]
+mod tests;
 
 use rows::Rows;
 

@@ -21,7 +21,10 @@ macro_rules! selected_contract_tests {
             checkpoints {
                 a_checkpoint_is_written_once_per_seq, states_of_any_size_are_stored, one_of_many_equal_checkpoints_is_new,
             }
-            checkpoints_kept { the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints }
+            checkpoints_kept {
+                the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints,
+                a_deleted_checkpoint_can_be_written_again,
+            }
             concurrency { many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect }
             conflicts { a_refused_write_changes_nothing }
             drafts { drafts_grow_by_deltas, drafts_become_items, erasure_deletes_drafts }

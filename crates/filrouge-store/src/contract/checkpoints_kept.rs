@@ -50,6 +50,26 @@ pub async fn the_newest_checkpoints_are_kept(f: &Fixture) {
     f.assert_intact().await;
 }
 
+/// A session that keeps more checkpoints than before takes one again that it had deleted, also with another state.
+pub async fn a_deleted_checkpoint_can_be_written_again(f: &Fixture) {
+    let who = user("ann");
+    create_session_of_items(f, "s", 9).await;
+    let put = |keep, seq, state| keeping(keep, "s", Some(seq), None, state);
+    for seq in [2, 4, 6] {
+        f.write_checkpoint(&who, put(2, seq, r#"{"n":1}"#))
+            .await
+            .unwrap();
+    }
+    assert_eq!(f.checkpoint_seqs(&who, "s").await, [6, 4]);
+    let again = put(3, 2, r#"{"n":2}"#);
+    let (written, created) = f.write_checkpoint(&who, again).await.unwrap();
+    assert!(created);
+    let all = f.checkpoints(&who, "s").await.unwrap();
+    let seqs: Vec<u64> = all.iter().flatten().map(|c| c.seq).collect();
+    assert_eq!((seqs, all.last()), (vec![6, 4, 2], Some(&Ok(written))));
+    f.assert_intact().await;
+}
+
 /// A checkpoint that would be deleted at once is refused instead.
 pub async fn a_checkpoint_older_than_all_kept_ones_is_refused(f: &Fixture) {
     let who = user("ann");

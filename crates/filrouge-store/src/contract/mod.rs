@@ -87,7 +87,7 @@ macro_rules! contract_tests {
                 the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints,
                 redacting_a_turn_deletes_covering_checkpoints, erasure_deletes_checkpoints,
                 a_checkpoint_older_than_all_kept_ones_is_refused, older_checkpoints_are_refused_after_a_redaction,
-                an_adopted_session_keeps_its_newest_redaction,
+                an_adopted_session_keeps_its_newest_redaction, a_deleted_checkpoint_can_be_written_again,
             }
             concurrency {
                 many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect, one_start_wins,
@@ -258,6 +258,7 @@ macro_rules! session_contract_tests {
                 the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints,
                 redacting_a_turn_deletes_covering_checkpoints, erasure_deletes_checkpoints,
                 a_checkpoint_older_than_all_kept_ones_is_refused, older_checkpoints_are_refused_after_a_redaction,
+                a_deleted_checkpoint_can_be_written_again,
             }
             concurrency {
                 many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect, one_start_wins,

@@ -14,6 +14,8 @@ use audit_exports::{assert_rows_name, audit_exports};
 
 mod agents;
 mod audit_exports;
+mod changes;
+mod checkpoints;
 mod one_session;
 mod random_edits;
 mod tables;

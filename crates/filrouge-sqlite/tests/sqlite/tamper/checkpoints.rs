@@ -3,7 +3,7 @@
 use filrouge_store::contract::fixture::{
     Fixture, anyone, code, finalize, item, redact_items, rid, sid,
 };
-use filrouge_store::contract::live_writes::{acquire, checkpoint, renew, under};
+use filrouge_store::contract::live_writes::{acquire, checkpoint, keeping, renew, under};
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode};
 use rusqlite::{Connection, params};
@@ -105,11 +105,24 @@ async fn assert_names_s(f: &Fixture, name: &str) {
     assert_eq!(only.verdict(), Verdict::Broken, "{name}");
 }
 
+/// Asserts that the list of checkpoints of `s` shows genuine ones alone, and marks at least one as unreadable.
+async fn assert_listed(f: &Fixture, name: &str) {
+    match f.checkpoints(&anyone(), "s").await {
+        Ok(listed) => {
+            let mut shown = listed.iter().flatten();
+            assert!(shown.all(|c| [4, 6, 8].contains(&c.seq)), "{name}");
+            assert!(listed.iter().any(Result::is_err), "{name}: {listed:?}");
+        }
+        Err(failure) => assert_eq!((failure.code, name), (BROKEN, "moved below all")),
+    }
+}
+
 #[test]
 fn changed_checkpoints_are_not_used() {
     let at = |seq: u32| format!("session_pk = $s AND seq = {seq}");
     let old =
         "INSERT INTO checkpoint SELECT * FROM old.checkpoint WHERE session_pk = $s AND seq = 2";
+    let swapped = |seq| format!("DELETE FROM checkpoint WHERE {}; {old}", at(seq));
     // Each case: its name, its SQL, the newest checkpoint found, the number of newer unreadable ones, and whether the
     // seqs still match the head.
     for (name, sql, newest, unreadable, same_seqs) in [
@@ -123,11 +136,13 @@ fn changed_checkpoints_are_not_used() {
         ("an older one changed", format!("UPDATE checkpoint SET data = x'00' WHERE {}", at(6)), 8, 0, true),
         ("the newest deleted", format!("DELETE FROM checkpoint WHERE {}", at(8)), 6, 1, false),
         ("an older one deleted", format!("DELETE FROM checkpoint WHERE {}", at(4)), 8, 0, false),
-        ("all deleted", "DELETE FROM checkpoint WHERE session_pk = $s".into(), 0, 1, false),
-        ("the newest moved", format!("UPDATE checkpoint SET seq = 7 WHERE {}", at(8)), 6, 2, false),
+        ("all deleted", "DELETE FROM checkpoint WHERE session_pk = $s".into(), 0, 3, false),
+        ("the newest moved", format!("UPDATE checkpoint SET seq = 7 WHERE {}", at(8)), 6, 1, false),
         ("moved below all", format!("UPDATE checkpoint SET seq = -1 WHERE {}", at(4)), 8, 0, false),
         ("added after all", "INSERT INTO checkpoint SELECT $s, 9, data FROM checkpoint WHERE session_pk = $s AND seq = 8".into(), 8, 0, false),
         ("put back", old.into(), 8, 0, false),
+        ("an older one swapped for one put back", swapped(4), 8, 0, false),
+        ("the newest swapped for one put back", swapped(8), 6, 1, false),
     ] {
         for running in [false, true] {
             block_on(async {
@@ -136,6 +151,7 @@ fn changed_checkpoints_are_not_used() {
                 let seq = found.checkpoint.map_or(0, |c| c.seq);
                 assert_eq!((seq, found.unreadable), (newest, unreadable), "{name}");
                 assert_names_s(&f, name).await;
+                assert_listed(&f, name).await;
                 assert_eq!(f.items(&anyone(), "s", 99).await.len(), 9, "{name}");
                 assert_eq!(f.checkpoint_seqs(&anyone(), "other").await, [8, 6, 4]);
                 // If the seqs do not match, the next checkpoint is refused: it would hide that some are missing, or
@@ -149,7 +165,10 @@ fn changed_checkpoints_are_not_used() {
                     Err(e) if name == "moved below all" => assert_eq!(e.code, BROKEN),
                     redacted => drop(redacted.unwrap_or_else(|e| panic!("{name}: {e}"))),
                 }
-                if !same_seqs {
+                // This redaction also deletes the only row that was added.
+                if name == "added after all" {
+                    f.assert_intact().await;
+                } else if !same_seqs {
                     assert_names_s(&f, name).await;
                 }
                 // The session can still be erased.
@@ -177,6 +196,31 @@ fn a_changed_checkpoint_can_be_replaced() {
             f.ledger.close().await;
         });
     }
+}
+
+/// The session takes a checkpoint again at the seq of one that it had dropped, and somebody restores the dropped one.
+#[test]
+fn an_earlier_checkpoint_at_the_same_seq_is_not_used() {
+    block_on(async {
+        let (world, f) = World::new().await;
+        let again = keeping(4, "s", Some(2), Some("L"), r#"{"n":0}"#);
+        f.write_checkpoint(&anyone(), again).await.unwrap();
+        assert_eq!(f.checkpoint_seqs(&anyone(), "s").await, [8, 6, 4, 2]);
+        let sql = "ATTACH ?1 AS old";
+        let old = world.0.path().join("old.db");
+        let conn = world.raw();
+        conn.execute(sql, [old.to_str().unwrap()]).unwrap();
+        let row = "seq = 2 AND session_pk = (SELECT pk FROM main.session WHERE session_id = 's')";
+        let sql = format!(
+            "UPDATE main.checkpoint SET data = (SELECT data FROM old.checkpoint WHERE {row}) WHERE {row}"
+        );
+        assert_eq!(conn.execute(&sql, []).unwrap(), 1);
+        let listed = f.checkpoints(&anyone(), "s").await.unwrap();
+        assert_eq!(listed.last(), Some(&Err(2)));
+        assert_names_s(&f, "restored").await;
+        assert!(put(&f, "s", 8).await.is_ok_and(|created| !created));
+        f.ledger.close().await;
+    });
 }
 
 #[test]
