@@ -138,7 +138,7 @@ pub(super) struct ListedCheckpoint {
     state: Option<RawJson>,
     /// When it was written; `null` when it cannot be read.
     created_at: Option<Timestamp>,
-    /// Whether it differs from what was written: then only its seq is returned.
+    /// Whether it was changed, deleted or put back in the database: then only its seq is returned.
     unreadable: bool,
 }
 
