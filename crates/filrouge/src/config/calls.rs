@@ -11,7 +11,8 @@ use crate::exit::{Result, Usage};
 const LEASE_TTL_MAX: u64 = LONGEST_LEASE.as_secs() * 1000;
 /// The longest wait for a lease, in milliseconds: it must end well before the HTTP response has to begin.
 const LEASE_WAIT_MAX: u64 = 60_000;
-/// The maximum of `checkpoints_kept`: a write may delete that many checkpoints, and a list shows all of them.
+/// The maximum of `checkpoints_kept`: a write may delete that many checkpoints, a list shows all of them, and the head
+/// names all of them.
 const CHECKPOINTS_MAX: u64 = 1000;
 /// The maximum size of a checkpoint in bytes: each resume reads an entire checkpoint.
 const CHECKPOINT_BYTES_MAX: u64 = 16 << 20;
