@@ -225,8 +225,7 @@ impl HeadRow {
             let adopted = format.is_multiple_of(FORMAT_ADOPTED);
             let names_checkpoints = format > FORMAT_ADOPTED + SUMMARIES_OFFSET;
             let base = format - if names_checkpoints { NAMED_OFFSET } else { 0 };
-            let (is_extended, has_summaries) =
-                (base > EXTENDED_OFFSET, base > SUMMARIES_OFFSET);
+            let (is_extended, has_summaries) = (base > EXTENDED_OFFSET, base > SUMMARIES_OFFSET);
             let key_id = KeyId::from_be_bytes(r.array()?);
             let mut row = Self {
                 last_seq: r.number()?,
@@ -271,7 +270,10 @@ impl HeadRow {
 }
 
 /// Reads the named checkpoints of a head, at least one.
-fn named_checkpoints(r: &mut ByteReader<'_>, count: u64) -> Result<Vec<NamedCheckpoint>, Malformed> {
+fn named_checkpoints(
+    r: &mut ByteReader<'_>,
+    count: u64,
+) -> Result<Vec<NamedCheckpoint>, Malformed> {
     let (mut named, mut seq) = (Vec::new(), 0_u64);
     for _ in 0..count {
         seq = seq.checked_add(r.number()?).ok_or(Malformed)?;

@@ -86,13 +86,11 @@ fn a_head_that_names_its_checkpoints_is_encoded_in_formats_7_to_10() {
     let named = |(seq, tag)| NamedCheckpoint { seq, tag: [tag; 4] };
     let named: Vec<_> = [(0, 1), (5, 2), (300, 3)].map(named).into();
     head.checkpoints.set(named.clone());
-    let expected = [3, 0xac, 2, 0, 0, 1, 1, 1, 1, 5, 2, 2, 2, 2, 0xa7, 2, 3, 3, 3, 3];
-    for (adopted, summaries, format) in [
-        (false, 0, 7),
-        (true, 0, 8),
-        (false, 2, 9),
-        (true, 2, 10),
-    ] {
+    let expected = [
+        3, 0xac, 2, 0, 0, 1, 1, 1, 1, 5, 2, 2, 2, 2, 0xa7, 2, 3, 3, 3, 3,
+    ];
+    for (adopted, summaries, format) in [(false, 0, 7), (true, 0, 8), (false, 2, 9), (true, 2, 10)]
+    {
         let mut head = HeadRow {
             adopted,
             ..head.clone()
