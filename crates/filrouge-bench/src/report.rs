@@ -97,6 +97,11 @@ impl Line {
         Self::series(label, compared, |l| l.p50, target, "µs")
     }
 
+    /// Compares the 99th percentiles of the latencies of two series.
+    pub(crate) fn p99(label: &str, compared: (&Series, &Series), target: Target) -> Self {
+        Self::series(label, compared, |l| l.p99, target, "µs")
+    }
+
     fn series(
         label: &str,
         (product, limit): (&Series, &Series),
@@ -183,6 +188,12 @@ fn load_average() -> f64 {
         .next()
         .and_then(|n| n.parse().ok())
         .unwrap_or(f64::NAN)
+}
+
+/// Writes a line about the progress of a long workload to stderr.
+pub(crate) fn progress(line: impl std::fmt::Display) {
+    // A measurement goes on without its stderr.
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Writes one section as tables.

@@ -4,6 +4,7 @@ mod appends;
 mod brute;
 mod change;
 mod corpora;
+mod imported;
 mod invented;
 mod judged;
 mod ledger;
@@ -32,12 +33,15 @@ pub(crate) struct Parts {
     /// Recall of everything stored: with a complete index, with half an index, and with none
     #[arg(long)]
     recall: bool,
-    /// Histories of 40,000 and 200,000 parts: searches, build, update, size, a new process
+    /// Generated histories: searches, build, update, size, a new process
     #[arg(long)]
     speed: bool,
     /// The same histories in a ledger: searches in process and over HTTP, appends with and without an index
     #[arg(long)]
     ledger: bool,
+    /// The sizes of the histories of `--speed` and `--ledger`, as multiples of 40,000 parts [default: 1,5]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    times: Vec<usize>,
     /// The folder of MiniLM's files [default: hashes of words and pieces of words]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
@@ -46,6 +50,13 @@ pub(crate) struct Parts {
 impl Parts {
     const fn all(&self) -> bool {
         !(self.quality || self.recall || self.speed || self.ledger)
+    }
+
+    fn times(&self) -> &[usize] {
+        match &self.times[..] {
+            [] => &[1, 5],
+            times => times,
+        }
     }
 }
 
@@ -62,12 +73,12 @@ pub(crate) async fn search(setup: &Setup, parts: &Parts) -> Result<Section> {
             recall::measure(setup, &mut section)?;
         }
         if all || parts.speed {
-            speed::measure(setup, &mut section)?;
+            speed::measure(setup, parts.times(), &mut section)?;
         }
         anyhow::Ok(())
     })?;
     if all || parts.ledger {
-        ledger::measure(setup, &mut section).await?;
+        ledger::measure(setup, parts.times(), &mut section).await?;
     }
     Ok(section)
 }

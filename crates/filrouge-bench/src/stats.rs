@@ -63,6 +63,12 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
+/// The values at several quantiles; NaN if there are no values.
+pub(crate) fn quantiles<const N: usize>(mut values: Vec<f64>, at: [f64; N]) -> [f64; N] {
+    values.sort_by(f64::total_cmp);
+    at.map(|q| quantile(&values, q))
+}
+
 /// The median; NaN if there are no values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::ledger::IndexedEngine;
 use crate::Setup;
 use crate::product::Product;
-use crate::report::{Line, Section, Target};
+use crate::report::{Line, Section, Target, progress};
 use crate::sessions::{self, CallsPerTurn, Writer};
 use crate::stats::{Leg, Series};
 
@@ -18,11 +18,11 @@ const TURNS_OF_ONE: (usize, usize) = (12_000, 20);
 /// The turns of a leg to each of 32 sessions, full and with `--quick`.
 const TURNS_EACH: (usize, usize) = (1_200, 4);
 
-/// Turns a second with and without a running feed, alternating.
+/// Turns a second to a store with a running feed and to one without, alternating.
 pub(super) async fn measure(
     setup: &Setup,
     name: &str,
-    product: &Product,
+    [fed, unfed]: [&Product; 2],
     indexed: &IndexedEngine,
     section: &mut Section,
 ) -> Result<()> {
@@ -38,14 +38,18 @@ pub(super) async fn measure(
         let mut both_series = [with, without];
         for pair in 0..setup.pairs.max(1) {
             // With and without the feed go first equally often.
+            progress(format_args!(
+                "{name}: appends to {label}, pair {}",
+                pair + 1
+            ));
             for is_fed in [pair % 2 == 0, pair % 2 == 1] {
-                indexed.catch_up().await?;
                 let new_sessions = first..first + sessions;
                 let leg = if is_fed {
-                    let writer = (&indexed.engine, &product.caller);
+                    indexed.catch_up().await?;
+                    let writer = (&indexed.engine, &fed.caller);
                     append_while_fed(indexed, writer, new_sessions, turns).await?
                 } else {
-                    append(product.writer(), new_sessions, turns).await?
+                    append(unfed.writer(), new_sessions, turns).await?
                 };
                 first += sessions;
                 let [with, without] = &mut both_series;

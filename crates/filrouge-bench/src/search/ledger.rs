@@ -2,45 +2,54 @@
 //! concurrent appends.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use filrouge_engine::{Engine, Settings};
+use filrouge_engine::{Caller, Engine, Settings};
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
 use filrouge_store::OsEntropy;
-use filrouge_types::{SystemClock, TenantId};
+use filrouge_store::text_index::TextIndex;
+use filrouge_types::SystemClock;
 use tokio::runtime::Handle;
 
 use super::corpora::{self, History};
+use super::imported::{self, operator};
 use super::mix::{Class, mix};
-use super::{appends, searchers, speed};
+use super::searchers::{self, open_ledger_index};
+use super::{appends, speed};
 use crate::Setup;
 use crate::http::{Server, binary};
 use crate::load::HttpClient;
 use crate::product::Product;
-use crate::report::{Line, Section, Target};
+use crate::report::{Line, Section, Target, progress};
 use crate::stats::{Leg, Series};
 
 /// The time limit for an index to catch up, and for a server to become idle.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// `search --ledger`.
-pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
-    for times in [1, 5] {
+pub(super) async fn measure(setup: &Setup, times: &[usize], section: &mut Section) -> Result<()> {
+    for &times in times {
         let dir = setup.dir()?;
-        let size = [(400, 40), (8000, 400), (40_000, 2000)];
-        let size = size.map(|(full, tiny)| times * setup.size(full, tiny));
-        let (history, classes) = tokio::task::block_in_place(|| {
+        let size = speed::history_size(setup, times);
+        progress(format_args!("ledger: a history of {} parts", size[2]));
+        let (history, library, classes) = tokio::task::block_in_place(|| {
             let history = History::write(dir.path(), "sqlite", size)?;
             let library = corpora::library(history.sources()?);
             let classes = mix(setup, &history, &library)?;
-            anyhow::Ok((history, classes))
+            anyhow::Ok((history, library, classes))
         })?;
-        import(setup, dir.path(), &history, section)?;
+        let product = Product::open(dir.path(), true).await?;
+        let start = Instant::now();
+        imported::import(&product, &library).await?;
+        section.notes.push(format!(
+            "ledger: {} parts imported in {:.1} s",
+            history.truth.parts,
+            start.elapsed().as_secs_f64()
+        ));
         let name = format!(
             "ledger of {:.0}k parts",
             history.truth.parts as f64 / 1000.0
@@ -51,45 +60,22 @@ pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> 
             history: &history,
             section,
         };
-        bench.in_process(dir.path(), &classes).await?;
+        bench.in_process(product, dir.path(), &classes).await?;
         bench.over_http(dir, &classes).await?;
     }
     measure_appends(setup, section).await
 }
 
-/// Measures appends to a separate store.
+/// Measures appends to two separate stores, of which one has an index.
 async fn measure_appends(setup: &Setup, section: &mut Section) -> Result<()> {
-    let dir = setup.dir()?;
-    let product = Product::open(dir.path(), true).await?;
-    let indexed = IndexedEngine::new(&product, dir.path())?;
-    appends::measure(setup, "ledger", &product, &indexed, section).await?;
-    product.close().await;
-    Ok(())
-}
-
-/// Runs `filrouge import` on the history.
-fn import(setup: &Setup, dir: &Path, history: &History, section: &mut Section) -> Result<()> {
-    let program = binary(setup)?;
-    let start = Instant::now();
-    let out = Command::new(program)
-        .args(["import", "opencode"])
-        .arg(&history.root)
-        .arg("--store")
-        .arg(format!("sqlite:{}", dir.join("filrouge.db").display()))
-        .env("HOME", dir)
-        .env("FILROUGE_KEYRING", dir.join("keyring.json"))
-        .env("FILROUGE_ANCHOR", dir.join("anchor"))
-        .output()?;
-    ensure!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    let duration = start.elapsed().as_secs_f64();
-    section.notes.push(format!(
-        "ledger: {} parts imported in {duration:.1} s",
-        history.truth.parts
-    ));
+    let dirs = [setup.dir()?, setup.dir()?];
+    let fed = Product::open(dirs[0].path(), true).await?;
+    let unfed = Product::open(dirs[1].path(), true).await?;
+    let index = open_ledger_index(fed.ledger.as_ref(), dirs[0].path())?;
+    let indexed = IndexedEngine::new(&fed, index);
+    appends::measure(setup, "ledger", [&fed, &unfed], &indexed, section).await?;
+    fed.close().await;
+    unfed.close().await;
     Ok(())
 }
 
@@ -101,14 +87,13 @@ struct Bench<'a> {
 }
 
 /// An engine with an index and its feed, over an open store.
-pub(super) struct IndexedEngine {
+pub(crate) struct IndexedEngine {
     pub(super) engine: Arc<Engine>,
     pub(super) feed: Arc<LedgerFeed>,
 }
 
 impl IndexedEngine {
-    fn new(product: &Product, dir: &Path) -> Result<Self> {
-        let index = searchers::open(&dir.join("bench.index"))?;
+    pub(crate) fn new(product: &Product, index: Arc<dyn TextIndex>) -> Self {
         let engine = Engine::new(
             product.ledger.clone(),
             Arc::new(OsEntropy),
@@ -117,14 +102,21 @@ impl IndexedEngine {
         );
         let engine = Arc::new(engine.with_index(index.clone()));
         let feed = LedgerFeed::new(engine.clone(), index, Arc::new(SystemClock));
-        Ok(Self {
+        Self {
             engine,
             feed: Arc::new(feed),
-        })
+        }
+    }
+
+    /// A searcher of the ledger's sessions that this caller may see.
+    pub(crate) fn searcher(&self, caller: Caller) -> Searcher {
+        let feed = self.feed.clone();
+        let search = LedgerSearch::new(self.engine.clone(), feed, caller, Handle::current());
+        Searcher::new(Library::new(Vec::new(), 0)).with_ledger(search)
     }
 
     /// Runs the feed until the index is complete.
-    pub(super) async fn catch_up(&self) -> Result<()> {
+    pub(crate) async fn catch_up(&self) -> Result<()> {
         let progress = self.feed.catch_up(TIMEOUT, &|| false).await?;
         ensure!(
             progress.done,
@@ -133,11 +125,6 @@ impl IndexedEngine {
         );
         Ok(())
     }
-}
-
-/// The operator of the store, who may read everything.
-fn operator() -> filrouge_engine::Caller {
-    filrouge_engine::Caller::operator(TenantId::default_tenant())
 }
 
 impl Bench<'_> {
@@ -149,9 +136,10 @@ impl Bench<'_> {
     }
 
     /// Measures the index and searches in this process.
-    async fn in_process(&mut self, dir: &Path, classes: &[Class]) -> Result<()> {
-        let product = Product::open(dir, true).await?;
-        let indexed = IndexedEngine::new(&product, dir)?;
+    async fn in_process(&mut self, product: Product, dir: &Path, classes: &[Class]) -> Result<()> {
+        progress(format_args!("{}: in process", self.name));
+        let index = open_ledger_index(product.ledger.as_ref(), dir)?;
+        let indexed = IndexedEngine::new(&product, index);
         let start = Instant::now();
         indexed.catch_up().await?;
         let built = start.elapsed().as_secs_f64();
@@ -172,14 +160,7 @@ impl Bench<'_> {
             Target::AtMost(0.6),
             shown,
         );
-        let search = LedgerSearch::new(
-            indexed.engine.clone(),
-            indexed.feed.clone(),
-            operator(),
-            Handle::current(),
-        );
-        let searcher = Searcher::new(Library::new(Vec::new(), 0));
-        let searcher = searcher.with_ledger(search);
+        let searcher = indexed.searcher(operator());
         tokio::task::block_in_place(|| self.searches(&searcher, classes))?;
         product.close().await;
         Ok(())
@@ -243,8 +224,9 @@ impl Bench<'_> {
         self.section.series.push(series);
     }
 
-    /// Measures searches over HTTP of a separate server, which maintains its own index.
+    /// Measures searches over HTTP of a separate server, which uses the same index.
     async fn over_http(&mut self, dir: tempfile::TempDir, classes: &[Class]) -> Result<()> {
+        progress(format_args!("{}: over HTTP", self.name));
         let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
         let server = Server::start_on(&binary(self.setup)?, dir, &store)?;
         let mut http = HttpClient::connect(&server.address).await?;
@@ -258,14 +240,6 @@ impl Bench<'_> {
                 tokio::time::sleep(Duration::from_millis(250)).await;
             }
         }
-        let complete_after = start.elapsed().as_secs_f64();
-        let shown = format!("{complete_after:.1} s");
-        self.add_number(
-            "a server's own index, until it is complete, s",
-            complete_after,
-            Target::Shown,
-            shown,
-        );
         wait_until_idle(&server).await?;
         let queries = narrowed_queries(classes);
         for query in &queries {
@@ -301,7 +275,7 @@ async fn wait_until_idle(server: &Server) -> Result<()> {
 }
 
 /// The queries that an index narrows.
-fn narrowed_queries(classes: &[Class]) -> Vec<String> {
+pub(super) fn narrowed_queries(classes: &[Class]) -> Vec<String> {
     let narrow = classes.iter().filter(|class| class.narrow);
     narrow
         .flat_map(|class| class.queries.iter().cloned())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use filrouge_search::Searcher;
 use filrouge_search::feed::SourceIndex;
+use filrouge_search::{SearchRequest, Searcher};
 use filrouge_sources::Source;
 use regex::{Regex, RegexBuilder};
 
@@ -162,14 +162,10 @@ fn compare<'a>(
     let mut mismatches = Vec::new();
     for (needle, expected) in checked {
         queries += 1;
-        let all = all_pages(searcher, &needle.query).with_context(|| needle.query.clone())?;
+        let request = searchers::words_request(&needle.query, PAGE);
+        let all = all_pages(searcher, request).with_context(|| needle.query.clone())?;
         estimated += usize::from(!all.exact);
-        let same_sessions = all.sessions.keys().eq(expected.keys());
-        let pairs = all.sessions.iter().zip(expected);
-        let same_counts = pairs
-            .into_iter()
-            .all(|((_, (n, exact)), (_, expected))| !exact || n == expected);
-        if same_sessions && same_counts {
+        if all.are_those_of(expected) {
             correct += 1;
         } else if mismatches.len() < 5 {
             mismatches.push(format!(
@@ -191,22 +187,35 @@ fn compare<'a>(
 }
 
 /// All pages of a result.
-struct AllPages {
+pub(super) struct AllPages {
     /// The number of matches in each session, and whether it is exact.
-    sessions: BTreeMap<String, (usize, bool)>,
+    pub(super) sessions: BTreeMap<String, (usize, bool)>,
     exact: bool,
+    /// Whether an index was used for all pages.
+    pub(super) indexed: bool,
 }
 
-fn all_pages(searcher: &Searcher, query: &str) -> Result<AllPages> {
-    let mut request = searchers::words_request(query, PAGE);
+impl AllPages {
+    /// Whether the sessions are these, each with this number of matches, unless it is an estimate.
+    pub(super) fn are_those_of(&self, expected: &BTreeMap<String, usize>) -> bool {
+        let same_sessions = self.sessions.keys().eq(expected.keys());
+        let mut counts = self.sessions.values().zip(expected.values());
+        same_sessions && counts.all(|((n, exact), expected)| !exact || n == expected)
+    }
+}
+
+/// Reads a result to its end, with one excerpt of each session.
+pub(super) fn all_pages(searcher: &Searcher, mut request: SearchRequest) -> Result<AllPages> {
     request.excerpts = 1;
     let mut all = AllPages {
         sessions: BTreeMap::new(),
         exact: true,
+        indexed: true,
     };
     loop {
         let page = searchers::search(searcher, &request)?;
         all.exact &= page.exact;
+        all.indexed &= page.as_of.is_some();
         for hit in page.sessions {
             ensure!(
                 !hit.excerpts.is_empty(),

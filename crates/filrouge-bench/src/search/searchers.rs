@@ -9,10 +9,10 @@ use filrouge_search::feed::{Indexes, SourceIndex};
 use filrouge_search::{Field, Mode, Results, SearchDocument, SearchRequest, Searcher, kind};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
-use filrouge_store::Keyring;
 use filrouge_store::text_index::{
     CandidateFilter, CandidateQuery, IndexScope, IndexUpdate, TextIndex,
 };
+use filrouge_store::{Keyring, Ledger};
 use filrouge_types::Failure;
 
 /// The number of texts embedded in one call.
@@ -22,6 +22,13 @@ const TEXTS_PER_CALL: usize = 32;
 pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
     let key = Keyring::single([7; 32]).index_key(b"bench");
     Ok(Arc::new(SqliteIndex::open(file)?.with_key(Some(key))))
+}
+
+/// Opens the index of the ledger in `dir`, where a server with this store looks for it.
+pub(crate) fn open_ledger_index(ledger: &dyn Ledger, dir: &Path) -> Result<Arc<dyn TextIndex>> {
+    let key = ledger.keyring().index_key(ledger.store_id().as_bytes());
+    let index = SqliteIndex::open(dir.join("filrouge.db.index"))?;
+    Ok(Arc::new(index.with_key(Some(key))))
 }
 
 /// Indexes of sources, each in a separate file.

@@ -13,10 +13,10 @@ use super::mix::{Class, mix};
 use super::searchers::SourceIndexes;
 use super::{change, process, searchers};
 use crate::Setup;
-use crate::report::{Line, Section, Target};
+use crate::report::{Line, Section, Target, progress};
 use crate::stats::{Leg, Series, median, micros};
 
-/// Sessions, messages and parts of the smaller history; the larger one has five times as many.
+/// Sessions, messages and parts of the smallest history.
 const SIZE: [usize; 3] = [400, 8000, 40_000];
 /// The same with `--quick`.
 const TINY: [usize; 3] = [40, 400, 2000];
@@ -27,6 +27,11 @@ const MAX_NAMED: usize = 5;
 /// The time for which a file can be rewritten without a change of its modification time; younger files are not cached.
 const SETTLE_TIME: Duration = Duration::from_millis(2500);
 
+/// The sessions, messages and parts of a history that is `times` as large as the smallest one.
+pub(super) fn history_size(setup: &Setup, times: usize) -> [usize; 3] {
+    [0, 1, 2].map(|n| times * setup.size(SIZE[n], TINY[n]))
+}
+
 /// The name of a history in tables.
 pub(super) fn name(history: &History) -> String {
     let parts = history.truth.parts as f64 / 1000.0;
@@ -34,11 +39,12 @@ pub(super) fn name(history: &History) -> String {
 }
 
 /// `search --speed`.
-pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
-    for times in [1, 5] {
+pub(super) fn measure(setup: &Setup, times: &[usize], section: &mut Section) -> Result<()> {
+    for &times in times {
         for form in ["sqlite", "json"] {
             let dir = setup.dir()?;
-            let size = [0, 1, 2].map(|n| times * setup.size(SIZE[n], TINY[n]));
+            let size = history_size(setup, times);
+            progress(format_args!("speed: {form} of {} parts", size[2]));
             let history = History::write(dir.path(), form, size)?;
             let mut bench = Bench {
                 setup,
