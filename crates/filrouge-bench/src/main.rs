@@ -17,6 +17,7 @@ mod open;
 mod postgres;
 mod processes;
 mod product;
+mod projections;
 mod raw;
 mod reads;
 mod report;
@@ -75,7 +76,7 @@ struct Options {
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 enum Workload {
-    /// All workloads below
+    /// All workloads below, except projections
     All,
     /// Complete turns to one session, one call each
     Append1,
@@ -118,6 +119,8 @@ enum Workload {
     Team,
     /// Search over indexes: recall, quality, speed, compared with a full scan
     Search(search::Parts),
+    /// Projections into SQLite, PostgreSQL, OpenSearch and Weaviate, and searches over them
+    Projections(projections::Options),
     /// Random damage to providers' streams: no input may break a decoder
     FuzzDecoders {
         /// The number of inputs
@@ -225,6 +228,7 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Sources => sources::sources(setup),
         Workload::Search(parts) => search::search(setup, parts).await,
         Workload::Team => team::team_session(setup).await,
+        Workload::Projections(options) => projections::projections(setup, options).await,
         other => anyhow::bail!("{other:?} is not a single workload"),
     }
 }

@@ -4,6 +4,7 @@ mod appends;
 mod brute;
 mod change;
 mod corpora;
+pub(crate) mod engines;
 mod imported;
 mod invented;
 mod judged;
@@ -23,6 +24,10 @@ use clap::Args;
 
 use crate::Setup;
 use crate::report::Section;
+
+pub(crate) use imported::operator;
+pub(crate) use ledger::IndexedEngine;
+pub(crate) use searchers::open_ledger_index;
 
 /// The parts to run; all, if none is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]

@@ -26,6 +26,17 @@ const SETTINGS: &[(&str, &str)] = &[
     ("autovacuum_naptime", "1h"),
 ];
 
+/// Starts a server without databases.
+pub(crate) fn start(setup: &Setup) -> Server {
+    let settings = SETTINGS.iter();
+    let settings = settings.map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+    Server::start(Options {
+        // Results of quick runs are not compared with targets, so durability does not matter.
+        durable: !setup.quick,
+        settings: settings.collect(),
+    })
+}
+
 /// A durable PostgreSQL server.
 pub(crate) struct DurableServer {
     pub(crate) postgres: Server,
@@ -38,14 +49,8 @@ pub(crate) struct DurableServer {
 impl DurableServer {
     /// Starts the server, and has the product create a store with sessions of one turn each.
     pub(crate) async fn start(setup: &Setup) -> Result<Self> {
-        let settings = SETTINGS.iter();
-        let settings = settings.map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         let server = Self {
-            postgres: Server::start(Options {
-                // Results of quick runs are not compared with targets, so durability does not matter.
-                durable: !setup.quick,
-                settings: settings.collect(),
-            }),
+            postgres: start(setup),
             dir: setup.dir()?,
             stores: AtomicUsize::new(0),
         };

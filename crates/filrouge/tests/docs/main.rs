@@ -18,6 +18,7 @@ use terminal::PageTerminal;
 const REFERENCES: &[&str] = &[
     "docs/README.md",
     "docs/bench.md",
+    "docs/bench-projections.md",
     "docs/bench-search.md",
     "docs/bench-sources.md",
     "docs/capacity.md",
