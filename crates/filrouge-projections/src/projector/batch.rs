@@ -14,8 +14,9 @@ use crate::position::{StoredPosition, has_reached};
 use crate::state::{DeadLetter, Filled, State};
 use crate::target::{SessionKey, SessionUpdate, Update};
 
-/// The maximum number of sessions in one write.
-const BATCH_SESSIONS: usize = 64;
+/// The maximum number of sessions in one write: each write waits for a flush of the target, so those of a page of short
+/// sessions are written together.
+const BATCH_SESSIONS: usize = COMMITS_PER_PAGE;
 /// The approximate number of bytes in one write.
 const BATCH_BYTES: usize = 4 << 20;
 /// The number of commits without a change for the projection after which the note's position is moved. So a restart
