@@ -13,7 +13,7 @@ mod rows;
 mod similar;
 mod structure;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -27,6 +27,12 @@ use crate::vectors::{self, Vectors};
 use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 use batch::Object;
 use requests::{Place, tenant_name};
+
+/// The number of sessions whose objects a query reads.
+const SESSIONS_PER_QUERY: usize = 50;
+
+/// The versions of objects, by id.
+type Versions = HashMap<String, u64>;
 
 /// The settings of a target.
 #[derive(Debug, Clone)]
@@ -98,14 +104,35 @@ impl Weaviate {
             .collect())
     }
 
-    /// The versions of a session's objects, by id.
-    async fn versions(&self, place: &Place<'_>) -> Result<HashMap<String, u64>, TargetError> {
-        let objects = self.objects(place, "version").await?;
-        let version = |object: &Value| {
-            let id = object["_additional"]["id"].as_str()?.to_owned();
-            Some((id, object["version"].as_u64()?))
-        };
-        Ok(objects.iter().filter_map(version).collect())
+    /// The versions of the objects that the updates' sessions have: by the session's digest, and by id.
+    async fn versions(
+        &self,
+        collection: &str,
+        updates: &[Update],
+    ) -> Result<HashMap<String, Versions>, TargetError> {
+        let mut sessions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for key in updates.iter().map(Update::key) {
+            let digests = sessions.entry(tenant_name(&key.tenant)).or_default();
+            digests.push(session_digest(key));
+        }
+        let mut versions: HashMap<String, Versions> = HashMap::new();
+        for (tenant, digests) in &sessions {
+            for digests in digests.chunks(SESSIONS_PER_QUERY) {
+                let place = (collection, tenant.as_str());
+                let objects = self.objects_of_sessions(place, digests, "session_digest version");
+                for object in objects.await? {
+                    let text = |value: &Value| value.as_str().map(str::to_owned);
+                    let digest = text(&object["session_digest"]);
+                    let id = text(&object["_additional"]["id"]);
+                    if let (Some(digest), Some(id), Some(version)) =
+                        (digest, id, object["version"].as_u64())
+                    {
+                        versions.entry(digest).or_default().insert(id, version);
+                    }
+                }
+            }
+        }
+        Ok(versions)
     }
 
     /// The objects of rows, with their vectors.
@@ -209,17 +236,14 @@ impl Target for Weaviate {
         updates: Vec<Update>,
     ) -> Result<Vec<Refused>, TargetError> {
         let name = self.name(generation);
+        let all_versions = self.versions(&name, &updates).await?;
+        let no_versions = Versions::new();
         let mut written = Vec::new();
         let mut obsolete = Vec::new();
         for update in &updates {
             let key = update.key();
             let (tenant, digest) = (tenant_name(&key.tenant), session_digest(key));
-            let place = Place {
-                collection: &name,
-                tenant: &tenant,
-                digest: &digest,
-            };
-            let versions = self.versions(&place).await?;
+            let versions = all_versions.get(&digest).unwrap_or(&no_versions);
             let up_to = match update {
                 Update::Removed { version, .. } => Some(*version),
                 Update::Rows {
@@ -279,7 +303,7 @@ impl Target for Weaviate {
                 tenant: &tenant,
                 digest: &digest,
             };
-            if !self.versions(&place).await?.is_empty() {
+            if !self.objects(&place, "version").await?.is_empty() {
                 self.delete(&place, version).await?;
             }
         }

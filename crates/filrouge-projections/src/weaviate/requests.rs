@@ -11,6 +11,8 @@ use crate::http::Body;
 
 /// The number of objects that a response has.
 const PAGE: usize = 100;
+/// The number of objects that a response about several sessions has.
+const PAGE_OF_SESSIONS: usize = 1_000;
 
 /// The objects of a session in a collection.
 pub(super) struct Place<'a> {
@@ -66,6 +68,41 @@ impl Weaviate {
                 return Ok(objects);
             }
         }
+    }
+
+    /// The selected properties of the objects of some sessions, and their ids, in any order. One query reads all of them
+    /// if they fit into its response.
+    pub(super) async fn objects_of_sessions(
+        &self,
+        (collection, tenant): (&str, &str),
+        digests: &[String],
+        selection: &str,
+    ) -> Result<Vec<Value>, TargetError> {
+        if digests.len() > 1 {
+            let condition = |digest: &String| {
+                format!("{{path: [\"session_digest\"], operator: Equal, valueText: \"{digest}\"}}")
+            };
+            let conditions: Vec<String> = digests.iter().map(condition).collect();
+            let conditions = conditions.join(", ");
+            let arguments = format!("where: {{operator: Or, operands: [{conditions}]}}");
+            let selection = format!("{selection} _additional {{id}}");
+            let found = self
+                .query(collection, tenant, &arguments, PAGE_OF_SESSIONS, &selection)
+                .await?;
+            if found.len() < PAGE_OF_SESSIONS {
+                return Ok(found);
+            }
+        }
+        let mut objects = Vec::new();
+        for digest in digests {
+            let place = Place {
+                collection,
+                tenant,
+                digest,
+            };
+            objects.extend(self.objects(&place, selection).await?);
+        }
+        Ok(objects)
     }
 
     /// Runs a query; without the tenant in the collection, nothing is found.

@@ -14,7 +14,7 @@ use filrouge_projections::{
     Credentials, Endpoint, Target, TargetError, Update, Vectors, Weaviate, WeaviateSettings,
 };
 use filrouge_testbed::third_party::or_report_untested;
-use support::{ALL, key, rows_of, stored, update, write};
+use support::{ALL, key, rows_of, sorted, stored, update, write};
 
 /// A target with collections of its own; `None` where Weaviate is unavailable.
 fn target(name: &str, vectors: Option<Arc<dyn Vectors>>) -> Option<Weaviate> {
@@ -61,6 +61,28 @@ async fn the_contract_is_fulfilled() {
 async fn rows_are_kept_by_version() {
     if let Some(target) = target("Versions", None) {
         support::rows_are_kept_by_version(&target).await;
+    }
+}
+
+/// The versions of several sessions are read together, and one by one if they have many objects.
+#[tokio::test]
+async fn sessions_that_are_written_together_are_compared_by_version() {
+    let Some(target) = target("Together", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let keys = [key("acme", "a"), key("acme", "b"), key("other", "a")];
+    for questions in [&["Why?"; 2][..], &["Why?"; 600]] {
+        let version = questions.len() as u64;
+        let newest = keys.each_ref().map(|key| update(key, version, questions));
+        write(&target, 1, &newest).await;
+        let older = update(&keys[0], version - 1, &vec!["Older?"; questions.len()]);
+        let newer = update(&keys[1], version + 1, &["Newer?"]);
+        write(&target, 1, &[older, newer.clone()]).await;
+        for expected in [&newest[0], &newer, &newest[2]] {
+            let rows = sorted(target.rows(expected));
+            assert_eq!(stored(&target, 1, &expected.key).await, rows);
+        }
     }
 }
 
