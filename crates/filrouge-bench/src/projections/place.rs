@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use filrouge_projections::tables::TablesSettings;
 use filrouge_projections::{
-    Counts, Kind, Projection, Selection, TargetError, TargetSettings, Vectors,
+    Counts, Kind, Projection, ProjectionName, Selection, TargetError, TargetSettings, Vectors,
 };
 use filrouge_search::embed::{Embedder, Hashing};
 use filrouge_testbed::third_party::Unavailable;
@@ -128,7 +128,7 @@ impl Place {
             PlaceKind::Sqlite => format!("{}{prefix}.db", self.url),
             _ => self.url.clone(),
         };
-        let name = prefix.parse()?;
+        let name: ProjectionName = prefix.parse()?;
         let target = (kind.open)(&TargetSettings {
             url,
             user: None,
@@ -140,7 +140,7 @@ impl Place {
         });
         Ok(Arc::new(Projection {
             name,
-            target: target.map_err(|why| anyhow!(why))?,
+            target: target.map_err(anyhow::Error::msg)?,
             structure: kind.structure(),
             selection: Selection::default(),
             timeout: TIMEOUT,
