@@ -1,5 +1,5 @@
-//! `projections`: the ledger's items projected into each kind of target, the cost for appends, and what is found through
-//! OpenSearch and Weaviate. See docs/bench-projections.md.
+//! `projections`: the ledger's items projected into each kind of target, the cost for appends, and what is found
+//! through OpenSearch and Weaviate. See docs/bench-projections.md.
 
 mod appends;
 mod fill;

@@ -137,6 +137,7 @@ mod tests {
     fn medians_and_percentiles_are_computed() {
         assert!((median([3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!(median([]).is_nan());
+        assert_eq!(quantiles(vec![3.0, 1.0, 2.0], [0.0, 0.95]), [1.0, 3.0]);
         let leg = Leg::new((1..=101).map(f64::from).collect(), Duration::from_secs(1));
         assert!((leg.p50 - 51.0).abs() < f64::EPSILON && (leg.p99 - 100.0).abs() < f64::EPSILON);
     }

@@ -1,5 +1,5 @@
-//! `projections --part search`: searches of a ledger through OpenSearch, compared with the embedded index and with a scan
-//! of everything.
+//! `projections --part search`: searches of a ledger through OpenSearch, compared with the embedded index and with a
+//! scan of everything.
 
 use std::collections::BTreeMap;
 use std::path::Path;

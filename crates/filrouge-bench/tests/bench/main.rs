@@ -1,4 +1,5 @@
-//! Runs the built program, for workloads that start it again in further processes, or that need the servers of the tests.
+//! Runs the built program, for workloads that start it again in further processes, or that need the servers of the
+//! tests.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

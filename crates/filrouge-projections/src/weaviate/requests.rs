@@ -70,8 +70,8 @@ impl Weaviate {
         }
     }
 
-    /// The selected properties of the objects of some sessions, and their ids, in any order. One query reads all of them
-    /// if they fit into its response.
+    /// The selected properties of the objects of some sessions, and their ids, in any order. One query reads all of
+    /// them if they fit into its response.
     pub(super) async fn objects_of_sessions(
         &self,
         (collection, tenant): (&str, &str),
