@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// The number of parts in the history that is searched
     #[arg(long, default_value_t = 40_000)]
     history_parts: usize,
-    /// The number of queries of each kind that are compared with a scan of the ledger
+    /// The largest number of queries of each kind that are compared with a scan of the ledger
     #[arg(long, default_value_t = 20)]
     queries: usize,
     /// The folder where OpenSearch and Weaviate are installed [default: `tmp` in the build folder, as for the tests]
