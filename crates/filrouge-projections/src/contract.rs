@@ -4,7 +4,7 @@ use filrouge_types::{
     RawJson, Recorded, Session, SessionEvent, SessionId, SessionStatus, TenantId, Timestamp,
 };
 
-use crate::target::{Row, SessionKey, SessionUpdate, Target, TargetError, Update};
+use crate::target::{Row, SessionKey, SessionUpdate, Stamp, Target, TargetError, Update};
 
 /// Runs all tests, each with a target that `empty` creates. Panics if the target breaks the contract.
 pub async fn run<F, T>(mut empty: impl FnMut() -> F)
@@ -21,6 +21,7 @@ where
     an_existing_generation_is_kept(&empty().await).await;
     cleaning_reaches_all_generations_and_spares_newer_rows(&empty().await).await;
     sessions_are_listed_by_page(&empty().await).await;
+    a_generation_has_one_stamp(&empty().await).await;
 }
 
 /// A key of the tenant `t`.
@@ -277,4 +278,34 @@ async fn sessions_are_listed_by_page<T: Target>(target: &T) {
         listed.extend(page);
     }
     assert_eq!(listed, keys);
+}
+
+/// A generation has no stamp at first, and then one that only grows.
+pub async fn a_generation_has_one_stamp<T: Target>(target: &T) {
+    let stamp = |commits: u64| Stamp {
+        commits,
+        position: format!(r#"[{{"commit":{commits},"link":"'00'"}}]"#),
+    };
+    let refused = target.set_stamp(1, &stamp(1)).await;
+    assert!(
+        matches!(refused, Err(TargetError::Altered(_))),
+        "{refused:?}"
+    );
+    for generation in [1, 2] {
+        checked(target.create(generation).await);
+        assert_eq!(checked(target.stamp(generation).await), None);
+    }
+    for (commits, stored) in [(5, 5), (4, 5), (5, 5), (6_000_000_000, 6_000_000_000)] {
+        checked(target.set_stamp(1, &stamp(commits)).await);
+        assert_eq!(checked(target.stamp(1).await), Some(stamp(stored)));
+    }
+    assert_eq!(checked(target.stamp(2).await), None);
+    // It is no session, and it stays with the rows of its generation.
+    assert_eq!(checked(target.sessions(1, None, 9).await), []);
+    let update = update(&key("s"), 5, "title", 1);
+    write(target, 1, vec![rows_of(target, &update, true)]).await;
+    checked(target.clean(&key("s"), 5).await);
+    checked(target.create(1).await);
+    checked(target.publish(1).await);
+    assert_eq!(checked(target.stamp(1).await), Some(stamp(6_000_000_000)));
 }

@@ -49,19 +49,19 @@ pub struct Kind {
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "opensearch",
-        version: 1,
+        version: 2,
         settings: &["user", "vectors"],
         open: opensearch,
     },
     Kind {
         name: "weaviate",
-        version: 1,
+        version: 2,
         settings: &["user", "vectors"],
         open: weaviate,
     },
     Kind {
         name: "tables",
-        version: 1,
+        version: 2,
         settings: &["tenant_ids", "reporting_role"],
         open: tables,
     },

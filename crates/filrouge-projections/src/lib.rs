@@ -43,7 +43,7 @@ pub use selection::{Field, Selection};
 pub use state::DeadLetter;
 pub use status::{ProjectionStatus, begin_rebuild, projection_status, retry_dead_letters};
 pub use target::{
-    Cleaned, Refused, Row, SessionKey, SessionUpdate, SimilarQuery, SimilarTurn, Target,
+    Cleaned, Refused, Row, SessionKey, SessionUpdate, SimilarQuery, SimilarTurn, Stamp, Target,
     TargetError, Update,
 };
 pub use vectors::Vectors;

@@ -4,7 +4,10 @@
 use filrouge_store::MAC_BYTES;
 use filrouge_store::hex;
 use filrouge_store::ledger::{LanePosition, Position};
+use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
+
+use crate::target::Stamp;
 
 /// The number and the link of the newest commit that was read in a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,26 @@ impl From<&StoredPosition> for Position {
             link: lane.link,
         });
         Self::new(lanes.collect())
+    }
+}
+
+impl StoredPosition {
+    /// The stamp of a generation that is filled up to this position.
+    ///
+    /// # Errors
+    /// `internal` if the position cannot be written as text.
+    pub(crate) fn stamp(&self) -> Result<Stamp, Failure> {
+        let position = serde_json::to_string(self);
+        Ok(Stamp {
+            commits: Position::from(self).commit_count(),
+            position: position.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?,
+        })
+    }
+
+    /// The position of a stamp: the ledger's beginning without a stamp, and for one that somebody else wrote.
+    pub(crate) fn of_stamp(stamp: Option<&Stamp>) -> Self {
+        let position = stamp.map(|stamp| serde_json::from_str(&stamp.position));
+        position.and_then(Result::ok).unwrap_or_default()
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) struct State {
     pub(crate) failures: u32,
     /// The newest failure.
     pub(crate) last_error: Option<String>,
+    /// How many times an older state of the target was found.
+    #[serde(default)]
+    pub(crate) older_states: u32,
 }
 
 /// A generation, and how far it is filled.

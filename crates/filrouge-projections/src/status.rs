@@ -38,6 +38,8 @@ pub struct ProjectionStatus {
     pub last_error: Option<String>,
     /// When the target is called again.
     pub retry_at: Option<Timestamp>,
+    /// How many times the target had an older state than before, such as a backup, and was filled anew.
+    pub older_states: u32,
     /// Sessions that were redacted or erased and must still be cleaned in the target.
     pub uncleaned: usize,
     /// Sessions that the target refused or that cannot be read, oldest first. They are tried again every ten minutes,
@@ -66,6 +68,7 @@ pub async fn projection_status(
         failures: state.failures,
         last_error: state.last_error.clone(),
         retry_at: state.retry_at.filter(|at| now < *at),
+        older_states: state.older_states,
         uncleaned: read_uncleaned(ledger, name).await?.len(),
         dead_letters: read_letters(ledger, name).await?,
     })

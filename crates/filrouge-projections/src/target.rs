@@ -10,6 +10,7 @@
 
 use async_trait::async_trait;
 use filrouge_types::{Checkpoint, IdentityId, Recorded, SessionEvent, SessionId, TenantId};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A session by its tenant and id.
@@ -100,6 +101,16 @@ pub struct Cleaned {
     pub remains: Option<&'static str>,
 }
 
+/// How far a generation is filled, as the target itself says. The ledger's note says the same: a stamp that is behind the
+/// note is that of an older state of the target, such as a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The number of the ledger's commits up to the position.
+    pub commits: u64,
+    /// The position in the ledger, as the projector writes it.
+    pub position: String,
+}
+
 /// A question for which similar turns are wanted.
 #[derive(Debug, Clone)]
 pub struct SimilarQuery {
@@ -170,6 +181,19 @@ pub trait Target: Send + Sync {
         generation: u64,
         updates: Vec<Update>,
     ) -> Result<Vec<Refused>, TargetError>;
+
+    /// The stamp of a generation; `None` if it has none.
+    ///
+    /// # Errors
+    /// For a generation that does not exist, either [`TargetError::Altered`] or `None`.
+    async fn stamp(&self, generation: u64) -> Result<Option<Stamp>, TargetError>;
+
+    /// Stores the stamp of a generation beside its rows, so that a copy of the rows has it too. Queries do not see it. A
+    /// stamp with fewer commits replaces none. When it returns, the stamp is durable.
+    ///
+    /// # Errors
+    /// [`TargetError::Altered`] if the generation does not exist.
+    async fn set_stamp(&self, generation: u64, stamp: &Stamp) -> Result<(), TargetError>;
 
     /// Makes a generation the one that queries see, at one moment, and deletes all others.
     ///

@@ -96,7 +96,10 @@ pub(super) fn mappings(product: Product, dimensions: Option<usize>) -> Value {
         &["answer_is_fallback", "redacted", wants_translation],
         json!({ "type": "boolean" }),
     );
-    add(&["metadata_unindexed", "parts", "usage"], stored_only);
+    add(
+        &["metadata_unindexed", "parts", "stamp", "usage"],
+        stored_only,
+    );
     add(&["metadata"], product.metadata_field());
     if let Some(dimensions) = dimensions {
         add(&["vector"], product.vector_field(dimensions));
@@ -133,7 +136,14 @@ impl Product {
 /// Whether an index has a field of this name.
 pub(super) fn is_field(name: &str) -> bool {
     let names = [&KEYWORDS[..], &DATES[..], &NUMBERS[..], &TEXTS[..]];
-    let others = ["metadata", "metadata_unindexed", "parts", "usage", "vector"];
+    let others = [
+        "metadata",
+        "metadata_unindexed",
+        "parts",
+        "stamp",
+        "usage",
+        "vector",
+    ];
     names.iter().any(|names| names.contains(&name)) || others.contains(&name)
 }
 

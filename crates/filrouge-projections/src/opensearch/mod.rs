@@ -10,6 +10,8 @@
 //!
 //! Each document has its version twice: as the external version, by which OpenSearch refuses older writes, also after a
 //! deletion, and in the field `version`, by which obsolete documents are found.
+//!
+//! An index has one more document, the generation's stamp, which the alias `PREFIX` leaves out.
 
 mod bulk;
 mod mapping;
@@ -17,6 +19,7 @@ mod merge;
 mod obsolete;
 mod read;
 mod rows;
+mod stamp;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -29,7 +32,7 @@ use serde_json::{Map, Value, json};
 use crate::content::session_digest;
 use crate::http::{Answer, Body, Client, Endpoint};
 use crate::vectors::{self, Vectors};
-use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
+use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Stamp, Target, TargetError, Update};
 use bulk::Action;
 use obsolete::Obsolete;
 
@@ -302,6 +305,14 @@ impl Target for OpenSearch {
         Ok(outcome.refused())
     }
 
+    async fn stamp(&self, generation: u64) -> Result<Option<Stamp>, TargetError> {
+        self.read_stamp(generation).await
+    }
+
+    async fn set_stamp(&self, generation: u64, stamp: &Stamp) -> Result<(), TargetError> {
+        self.write_stamp(generation, stamp).await
+    }
+
     async fn publish(&self, generation: u64) -> Result<(), TargetError> {
         let (index, alias) = (self.index(generation), &self.settings.prefix);
         let others = self.indices().await?.into_iter();
@@ -315,7 +326,8 @@ impl Target for OpenSearch {
                 actions.push(json!({ "remove": { "index": other, "alias": alias } }));
             }
         }
-        actions.push(json!({ "add": { "index": index, "alias": alias } }));
+        let add = json!({ "index": index, "alias": alias, "filter": stamp::shown() });
+        actions.push(json!({ "add": add }));
         let body = Body::Json(json!({ "actions": actions }));
         self.request(Method::POST, "_aliases", body).await?;
         Ok(())

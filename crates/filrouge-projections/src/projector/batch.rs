@@ -7,6 +7,7 @@ use filrouge_engine::{ChangedSession, is_of_session};
 use filrouge_store::ledger::Position;
 use filrouge_types::Timestamp;
 
+use super::rebuild::Mismatch;
 use super::{Next, Projector, READ_TIME};
 use crate::calls::StepError;
 use crate::feed::{COMMITS_PER_PAGE, Feed, Page, read_change};
@@ -48,7 +49,7 @@ impl Projector {
         self.align_feeds(&stored.value);
         for feed in &mut self.feeds {
             if !feed.load_page(&self.engine).await? {
-                return self.start_over(stored).await;
+                return self.start_over(stored, Mismatch::OtherStore).await;
             }
         }
         self.count_feed_lag();
@@ -141,10 +142,14 @@ impl Projector {
         if feed.position.commit_count().saturating_sub(written) < POSITION_WRITE_COMMITS {
             return Ok(Next::Again);
         }
-        if let Some(stored) = self.claim(stored).await? {
-            self.change_state(stored, |state| state.advance(generation, &position))
-                .await?;
+        let Some(stored) = self.claim(stored).await? else {
+            return Ok(Next::Again);
+        };
+        if let Some(mismatch) = self.stamp(&stored, generation, &position).await? {
+            return self.start_over(stored, mismatch).await;
         }
+        self.change_state(stored, |state| state.advance(generation, &position))
+            .await?;
         Ok(Next::Again)
     }
 
@@ -193,9 +198,14 @@ impl Projector {
             self.record_success(stored).await?;
             return Ok(Next::Again);
         }
-        feed.position = page.end.clone();
-        feed.page = None;
-        let position = StoredPosition::from(&feed.position);
+        let position = StoredPosition::from(&page.end);
+        if let Some(mismatch) = self.stamp(&stored, generation, &position).await? {
+            return self.start_over(stored, mismatch).await;
+        }
+        let feed = &mut self.feeds[index];
+        if let Some(page) = feed.page.take() {
+            feed.position = page.end;
+        }
         self.projection.counts.set_failure(None);
         self.change_state(stored, |state| {
             state.advance(generation, &position);

@@ -5,20 +5,39 @@ use filrouge_store::ledger::Position;
 
 use super::{CHECK_EVERY, Next, Projector};
 use crate::calls::{Calls, StepError};
-use crate::position::StoredPosition;
-use crate::state::State;
+use crate::position::{StoredPosition, has_reached};
+use crate::state::{Filled, State};
 use crate::target::TargetError;
 
+/// Why all generations in the target are forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mismatch {
+    /// They belong to another store, or to a state of this store that a restore has undone.
+    OtherStore,
+    /// The target has an older state than the note says: somebody has put a copy back.
+    OlderTarget,
+}
+
+impl Mismatch {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::OtherStore => "the projection does not belong to this state of the ledger",
+            Self::OlderTarget => {
+                "the target has an older state than before, such as a backup: it is filled anew"
+            }
+        }
+    }
+}
+
 impl Projector {
-    /// Compares the target's published generation with the note, and begins a rebuild if they differ, or if the
-    /// settings have changed.
+    /// Compares the target's published generation and the stamps with the note, and begins a rebuild if they differ, or
+    /// if the settings have changed.
     pub(super) async fn check_target(&mut self, stored: Stored<State>) -> Result<Next, StepError> {
         let positions = stored.value.generations();
         let positions: Vec<Position> = positions.map(|g| (&g.position).into()).collect();
         for position in positions {
-            let feed = &self.engine.index_feed;
-            if feed.changed_after(position, 1).await?.is_none() {
-                return self.start_over(stored).await;
+            if !self.is_of_store(position).await? {
+                return self.start_over(stored, Mismatch::OtherStore).await;
             }
         }
         let reading = Calls {
@@ -39,8 +58,15 @@ impl Projector {
         if state.fingerprint != self.projection.fingerprint() {
             return self.begin(stored, seen).await;
         }
+        // One that queries do not see any more was deleted, not put back.
+        let published = state.published.clone().filter(|_| state.queried == seen);
+        if let Some(published) = &published
+            && let Some(mismatch) = self.mismatch(reading, published).await?
+        {
+            return self.start_over(stored, mismatch).await;
+        }
         let Some(generation) = building else {
-            return match state.published.is_some() && state.queried == seen {
+            return match published.is_some() {
                 true => {
                     self.check_at = Some(self.clock.now().after(CHECK_EVERY));
                     Ok(Next::Again)
@@ -48,9 +74,25 @@ impl Projector {
                 false if state.queried == seen || seen.is_none() || state.queried.is_none() => {
                     self.begin(stored, seen).await
                 }
-                false => self.start_over(stored).await,
+                false => self.start_over(stored, Mismatch::OtherStore).await,
             };
         };
+        self.create(stored, generation, seen).await
+    }
+
+    /// Whether a position is a commit of the store.
+    async fn is_of_store(&self, position: Position) -> Result<bool, StepError> {
+        let feed = &self.engine.index_feed;
+        Ok(feed.changed_after(position, 1).await?.is_some())
+    }
+
+    /// Creates the generation that is built, unless the target has it, and checks its stamp.
+    async fn create(
+        &mut self,
+        stored: Stored<State>,
+        generation: u64,
+        seen: Option<u64>,
+    ) -> Result<Next, StepError> {
         let Some(stored) = self.claim(stored).await? else {
             return Ok(Next::Again);
         };
@@ -58,6 +100,11 @@ impl Projector {
         calls
             .call(self.projection.target.create(generation))
             .await?;
+        if let Some(building) = &stored.value.building
+            && let Some(mismatch) = self.mismatch(calls, building).await?
+        {
+            return self.start_over(stored, mismatch).await;
+        }
         self.created = Some(generation);
         if seen.is_some() && seen != stored.value.queried {
             // The versions of its rows may not be those of this store, so it cannot be cleaned: it is replaced at once.
@@ -90,9 +137,58 @@ impl Projector {
         Ok(Next::Again)
     }
 
-    /// Forgets all generations: they belong to another store, or to a state of this store that a restore has undone.
-    pub(super) async fn start_over(&mut self, stored: Stored<State>) -> Result<Next, StepError> {
-        tracing::warn!(projection = %self.projection.name, "the projection does not belong to this state of the ledger");
+    /// Compares the stamp of a generation with the note. A process stamps a generation before it moves the position in
+    /// the note, so the stamp is never behind the note, except in an older state of the target.
+    async fn mismatch(
+        &self,
+        calls: Calls<'_>,
+        filled: &Filled,
+    ) -> Result<Option<Mismatch>, StepError> {
+        if filled.position == StoredPosition::default() {
+            return Ok(None);
+        }
+        let stamp = self.projection.target.stamp(filled.generation);
+        let stamped = StoredPosition::of_stamp(calls.call(stamp).await?.as_ref());
+        if stamped == filled.position {
+            return Ok(None);
+        }
+        let stamped = Position::from(&stamped);
+        if !has_reached(&stamped, &Position::from(&filled.position)) {
+            return Ok(Some(Mismatch::OlderTarget));
+        }
+        // A process has stopped between the stamp and the note, or the ledger was restored to a state before the stamp.
+        let is_of_store = self.is_of_store(stamped).await?;
+        Ok((!is_of_store).then_some(Mismatch::OtherStore))
+    }
+
+    /// Stamps a generation that has everything up to a position. Returns what is wrong if its stamp does not agree with
+    /// the note; then it is not stamped.
+    pub(super) async fn stamp(
+        &self,
+        stored: &Stored<State>,
+        generation: u64,
+        position: &StoredPosition,
+    ) -> Result<Option<Mismatch>, StepError> {
+        let calls = self.calls(stored);
+        let mut generations = stored.value.generations();
+        if let Some(filled) = generations.find(|filled| filled.generation == generation)
+            && let Some(mismatch) = self.mismatch(calls, filled).await?
+        {
+            return Ok(Some(mismatch));
+        }
+        let stamp = position.stamp()?;
+        let stamped = self.projection.target.set_stamp(generation, &stamp);
+        calls.call(stamped).await?;
+        Ok(None)
+    }
+
+    /// Forgets all generations. Queries see a new, empty one at once: what they see now may have erased words.
+    pub(super) async fn start_over(
+        &mut self,
+        stored: Stored<State>,
+        mismatch: Mismatch,
+    ) -> Result<Next, StepError> {
+        tracing::warn!(projection = %self.projection.name, "{}", mismatch.as_str());
         let Some(stored) = self.claim(stored).await? else {
             return Ok(Next::Again);
         };
@@ -100,6 +196,9 @@ impl Projector {
         self.feeds.clear();
         self.change_state(stored, |state| {
             (state.published, state.building, state.queried) = (None, None, None);
+            if mismatch == Mismatch::OlderTarget {
+                state.older_states = state.older_states.saturating_add(1);
+            }
         })
         .await?;
         Ok(Next::Again)

@@ -3,6 +3,7 @@
 use filrouge_store::plain::Statement;
 
 use super::definition::{Kind, TABLES, Table, VERSION};
+use crate::target::Stamp;
 
 /// A kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(super) struct Sql {
 const GENERATIONS: &str = "projection_generation";
 /// The table of a generation with the sessions that it has, or had.
 pub(super) const PROJECTED: &str = "projected_session";
+/// The table of a generation with its stamp: one row, or none.
+const STAMP: &str = "projected_stamp";
 
 /// A name as an identifier.
 pub(super) fn quoted(name: &str) -> String {
@@ -176,6 +179,7 @@ impl Sql {
     /// Creates the tables of a generation.
     pub(super) fn create_tables(&self, generation: u64) -> Vec<Statement> {
         let mut statements = self.create_projected(generation);
+        statements.push(self.create_stamp(generation));
         for table in TABLES {
             let columns = table.columns.iter().map(|column| {
                 let is_key = table.key.contains(&column.name);
@@ -222,6 +226,38 @@ impl Sql {
             join(&order, |name| self.by_bytes(name))
         );
         vec![Statement::new(create), Statement::new(index)]
+    }
+
+    fn create_stamp(&self, generation: u64) -> Statement {
+        Statement::new(format!(
+            "CREATE TABLE {} (\"commits\" {} NOT NULL, \"position\" {} NOT NULL){}",
+            self.table(STAMP, generation),
+            self.type_of(Kind::Integer),
+            self.type_of(Kind::Text),
+            self.options(),
+        ))
+    }
+
+    /// Reads the stamp of a generation: its number of commits, and its position.
+    pub(super) fn read_stamp(&self, generation: u64) -> Statement {
+        Statement::new(format!(
+            "SELECT CAST(\"commits\" AS text), \"position\" FROM {} ORDER BY \"commits\" DESC LIMIT 1",
+            self.table(STAMP, generation)
+        ))
+    }
+
+    /// Replaces the stamp of a generation, unless it has more commits.
+    pub(super) fn write_stamp(&self, generation: u64, stamp: &Stamp) -> Vec<Statement> {
+        let (table, commits) = (self.table(STAMP, generation), stamp.commits);
+        let delete = format!("DELETE FROM {table} WHERE \"commits\" <= {commits}");
+        let insert = format!(
+            "INSERT INTO {table} SELECT {commits}, CAST({} AS text) WHERE NOT EXISTS (SELECT 1 FROM {table})",
+            self.parameter(1)
+        );
+        vec![
+            Statement::new(delete),
+            Statement::with(insert, [stamp.position.clone()]),
+        ]
     }
 
     /// The end of the statement that creates a table. SQLite otherwise stores a value of any type in any column.
@@ -299,7 +335,7 @@ impl Sql {
     /// All tables of a generation, with their schema.
     pub(super) fn tables(&self, generation: u64) -> Vec<String> {
         let names = TABLES.iter().map(|table| table.name);
-        let names = names.chain([PROJECTED]);
+        let names = names.chain([PROJECTED, STAMP]);
         names.map(|name| self.table(name, generation)).collect()
     }
 }

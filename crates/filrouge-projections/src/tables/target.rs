@@ -17,7 +17,7 @@ use super::rows::{row_id, rows};
 use super::sql::{Dialect, Sql};
 use super::updates::{parts, statements};
 use super::values::stored;
-use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
+use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Stamp, Target, TargetError, Update};
 
 /// The longest name of a schema, in bytes; PostgreSQL cuts longer ones.
 const SCHEMA_MAX: usize = 63;
@@ -176,6 +176,14 @@ fn session_key(row: Vec<Option<String>>) -> Option<SessionKey> {
     })
 }
 
+fn parsed_stamp(row: Vec<Option<String>>) -> Option<Stamp> {
+    let [commits, position] = <[Option<String>; 2]>::try_from(row).ok()?;
+    Some(Stamp {
+        commits: commits?.parse().ok()?,
+        position: position?,
+    })
+}
+
 /// A row of a table from the texts of its columns.
 fn stored_row(table: &Table, texts: Vec<Option<String>>) -> Option<Row> {
     let columns = table.columns.iter().zip(texts);
@@ -254,6 +262,16 @@ impl Target for Tables {
             }
         }
         Ok(refused)
+    }
+
+    async fn stamp(&self, generation: u64) -> Result<Option<Stamp>, TargetError> {
+        let rows = self.query(self.sql.read_stamp(generation)).await?;
+        Ok(rows.into_iter().next().and_then(parsed_stamp))
+    }
+
+    async fn set_stamp(&self, generation: u64, stamp: &Stamp) -> Result<(), TargetError> {
+        let statements = self.sql.write_stamp(generation, stamp);
+        self.run(statements).await.map(drop)
     }
 
     async fn publish(&self, generation: u64) -> Result<(), TargetError> {

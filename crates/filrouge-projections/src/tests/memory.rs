@@ -9,15 +9,22 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, oneshot};
 
 use crate::target::{
-    Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update,
+    Cleaned, Refused, Row, SessionKey, SessionUpdate, Stamp, Target, TargetError, Update,
 };
 
 type Table = BTreeMap<(SessionKey, &'static str, String), (u64, Row)>;
 
-#[derive(Default)]
-struct Inner {
+/// What the target stores.
+#[derive(Clone, Default)]
+pub(super) struct Contents {
     published: Option<u64>,
     generations: BTreeMap<u64, Table>,
+    stamps: BTreeMap<u64, Stamp>,
+}
+
+#[derive(Default)]
+struct Inner {
+    contents: Contents,
     /// A generation that can be neither written nor cleaned.
     altered: Option<u64>,
     /// Whether queries see what is no generation, until the next publication.
@@ -78,14 +85,23 @@ impl MemoryTarget {
     }
 
     pub(super) fn lose_everything(&self) {
-        let mut inner = lock(&self.0);
-        (inner.published, inner.generations) = (None, BTreeMap::new());
+        lock(&self.0).contents = Contents::default();
+    }
+
+    /// A copy of everything.
+    pub(super) fn copy(&self) -> Contents {
+        lock(&self.0).contents.clone()
+    }
+
+    /// Replaces everything by a copy.
+    pub(super) fn put_back(&self, copy: &Contents) {
+        lock(&self.0).contents = copy.clone();
     }
 
     /// Alters the structure of the generation that queries see.
     pub(super) fn alter(&self) {
         let mut inner = lock(&self.0);
-        inner.altered = inner.published;
+        inner.altered = inner.contents.published;
     }
 
     /// Makes queries see what is no generation.
@@ -94,13 +110,13 @@ impl MemoryTarget {
     }
 
     pub(super) fn generations(&self) -> Vec<u64> {
-        lock(&self.0).generations.keys().copied().collect()
+        lock(&self.0).contents.generations.keys().copied().collect()
     }
 
     /// Everything that any generation holds, as text.
     pub(super) fn everything(&self) -> String {
         let inner = lock(&self.0);
-        let tables = inner.generations.values();
+        let tables = inner.contents.generations.values();
         let rows = tables.flat_map(|table| table.values());
         rows.map(|(version, row)| format!("{version} {row:?}\n"))
             .collect()
@@ -109,8 +125,8 @@ impl MemoryTarget {
     /// Changes the rows of the generation that queries see.
     pub(super) fn tamper(&self, change: impl Fn(&mut Table)) {
         let inner = &mut *lock(&self.0);
-        let published = inner.published.unwrap();
-        change(inner.generations.get_mut(&published).unwrap());
+        let published = inner.contents.published.unwrap();
+        change(inner.contents.generations.get_mut(&published).unwrap());
     }
 
     /// Begins a call: it fails while the target is away. Returns whether it hangs after it was executed.
@@ -223,14 +239,14 @@ impl Target for MemoryTarget {
     async fn published(&self) -> Result<Option<u64>, TargetError> {
         self.call(|inner| match inner.alias_is_altered {
             true => Err(TargetError::Altered("no generation".to_owned())),
-            false => Ok(inner.published),
+            false => Ok(inner.contents.published),
         })
         .await
     }
 
     async fn create(&self, generation: u64) -> Result<(), TargetError> {
         self.call(|inner| {
-            inner.generations.entry(generation).or_default();
+            inner.contents.generations.entry(generation).or_default();
             Ok(())
         })
         .await
@@ -254,7 +270,7 @@ impl Target for MemoryTarget {
             let (refused, accepted): (Vec<_>, Vec<_>) = updates
                 .into_iter()
                 .partition(|update| refused.contains(update.key()));
-            let table = inner.generations.get_mut(&generation);
+            let table = inner.contents.generations.get_mut(&generation);
             let table = table.ok_or_else(|| altered(generation))?;
             accepted.into_iter().for_each(|update| apply(table, update));
             let refusals = refused.iter().map(|update| Refused {
@@ -266,13 +282,37 @@ impl Target for MemoryTarget {
         written.await
     }
 
-    async fn publish(&self, generation: u64) -> Result<(), TargetError> {
+    async fn stamp(&self, generation: u64) -> Result<Option<Stamp>, TargetError> {
+        self.call(|inner| Ok(inner.contents.stamps.get(&generation).cloned()))
+            .await
+    }
+
+    async fn set_stamp(&self, generation: u64, stamp: &Stamp) -> Result<(), TargetError> {
         self.call(|inner| {
-            if !inner.generations.contains_key(&generation) {
+            if !inner.contents.generations.contains_key(&generation) {
                 return Err(altered(generation));
             }
-            (inner.published, inner.alias_is_altered) = (Some(generation), false);
-            inner.generations.retain(|number, _| *number == generation);
+            let stamps = &mut inner.contents.stamps;
+            let stored = stamps.entry(generation).or_insert_with(|| stamp.clone());
+            if stored.commits <= stamp.commits {
+                stored.clone_from(stamp);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn publish(&self, generation: u64) -> Result<(), TargetError> {
+        self.call(|inner| {
+            if !inner.contents.generations.contains_key(&generation) {
+                return Err(altered(generation));
+            }
+            (inner.contents.published, inner.alias_is_altered) = (Some(generation), false);
+            let contents = &mut inner.contents;
+            contents
+                .generations
+                .retain(|number, _| *number == generation);
+            contents.stamps.retain(|number, _| *number == generation);
             Ok(())
         })
         .await
@@ -280,11 +320,11 @@ impl Target for MemoryTarget {
 
     async fn clean(&self, key: &SessionKey, version: u64) -> Result<Cleaned, TargetError> {
         self.call(|inner| {
-            let is_there = |generation: &u64| inner.generations.contains_key(generation);
+            let is_there = |generation: &u64| inner.contents.generations.contains_key(generation);
             if let Some(generation) = inner.altered.filter(is_there) {
                 return Err(altered(generation));
             }
-            for table in inner.generations.values_mut() {
+            for table in inner.contents.generations.values_mut() {
                 table.retain(|(of, _, _), (v, _)| of != key || *v > version);
             }
             Ok(Cleaned { remains: None })
@@ -299,7 +339,7 @@ impl Target for MemoryTarget {
         limit: usize,
     ) -> Result<Vec<SessionKey>, TargetError> {
         self.call(|inner| {
-            let table = inner.generations.get(&generation);
+            let table = inner.contents.generations.get(&generation);
             let table = table.ok_or_else(|| altered(generation))?;
             let keys: BTreeSet<&SessionKey> = table.keys().map(|(key, _, _)| key).collect();
             let rest = keys
@@ -312,7 +352,7 @@ impl Target for MemoryTarget {
 
     async fn stored(&self, generation: u64, key: &SessionKey) -> Result<Vec<Row>, TargetError> {
         self.call(|inner| {
-            let table = inner.generations.get(&generation);
+            let table = inner.contents.generations.get(&generation);
             let table = table.ok_or_else(|| altered(generation))?;
             let rows = table.iter().filter(|((of, _, _), _)| of == key);
             Ok(rows.map(|(_, (_, row))| row.clone()).collect())

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::Clock;
+use serde_json::Value;
 
-use super::world::World;
-use crate::{ProjectionName, Selection, Target, begin_rebuild};
+use super::world::{SECRET, World};
+use crate::{ProjectionName, Selection, Stamp, Target, begin_rebuild};
 
 #[tokio::test]
 async fn queries_see_the_old_generation_until_the_new_one_is_complete() {
@@ -126,4 +127,99 @@ async fn the_rows_of_another_store_disappear_before_the_target_is_filled_again()
     world.check().await;
     let text = world.target.everything();
     assert!(!text.contains("theirs") && text.contains("ours"));
+}
+
+/// An operator puts a backup of the target back, with words that were erased since.
+#[tokio::test]
+async fn an_older_state_of_the_target_is_replaced() {
+    let world = World::new();
+    for session in ["redacted", "erased", "other"] {
+        world.create(session).await;
+    }
+    world.fill().await;
+    for session in ["redacted", "erased"] {
+        world.answer(session, "r1", SECRET).await;
+    }
+    world.fill().await;
+    let before = world.status().await.generation;
+    let copy = world.target.copy();
+    world.target.put_back(&copy);
+    world.fill().await;
+    let status = world.status().await;
+    assert_eq!((status.generation, status.older_states), (before, 0));
+
+    world.redact("redacted").await;
+    world.erase("erased").await;
+    world.fill().await;
+    assert!(!world.holds_secret());
+    world.target.put_back(&copy);
+    assert!(world.holds_secret());
+    world.fill().await;
+    assert!(!world.holds_secret());
+    let status = world.status().await;
+    assert!(status.generation > before);
+    assert_eq!(status.older_states, 1);
+    assert_eq!(world.target.generations().len(), 1);
+    world.check().await;
+}
+
+#[tokio::test]
+async fn a_projector_that_is_at_work_notices_an_older_state() {
+    let world = World::new();
+    world.create("a").await;
+    let mut projector = world.projector();
+    world.run_until_idle(&mut projector).await;
+    let copy = world.target.copy();
+    world.create("b").await;
+    world.run_until_idle(&mut projector).await;
+    world.target.put_back(&copy);
+    // The clock stands still, so that no check of the target is due.
+    world.create("c").await;
+    world.run_until_idle(&mut projector).await;
+    assert_eq!(world.status().await.older_states, 1);
+    world.check().await;
+}
+
+#[tokio::test]
+async fn an_older_state_without_the_generation_that_is_being_filled_is_replaced() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    world.fill().await;
+    let copy = world.target.copy();
+    let begun = begin_rebuild(&world.engine, &world.projection.name, world.clock.now());
+    begun.await.unwrap();
+    let mut projector = world.projector();
+    while world.status().await.building_lag_commits != Some(0) {
+        projector.step().await.unwrap();
+    }
+    world.target.put_back(&copy);
+    world.end_claims();
+    world.fill().await;
+    assert_eq!(world.status().await.older_states, 1);
+    world.check().await;
+}
+
+/// The ledger was restored to a state before the stamp.
+#[tokio::test]
+async fn rows_of_commits_that_the_ledger_lacks_are_replaced() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    world.fill().await;
+    let before = world.status().await.generation;
+    let generation = before.unwrap();
+    let stamp = world.target.stamp(generation).await.unwrap().unwrap();
+    let mut position: Value = serde_json::from_str(&stamp.position).unwrap();
+    for lane in position.as_array_mut().unwrap() {
+        lane["commit"] = (lane["commit"].as_u64().unwrap() + 1_000).into();
+    }
+    let later = Stamp {
+        commits: stamp.commits + 3_000,
+        position: position.to_string(),
+    };
+    world.target.set_stamp(generation, &later).await.unwrap();
+    world.fill().await;
+    let status = world.status().await;
+    assert!(status.generation > before);
+    assert_eq!(status.older_states, 0);
+    world.check().await;
 }

@@ -11,6 +11,7 @@ mod list;
 mod requests;
 mod rows;
 mod similar;
+mod stamp;
 mod structure;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::content::session_digest;
 use crate::http::{Answer, Body, Client, Endpoint};
-use crate::target::{SimilarQuery, SimilarTurn};
+use crate::target::{SimilarQuery, SimilarTurn, Stamp};
 use crate::vectors::{self, Vectors};
 use crate::{Cleaned, Refused, Row, SessionKey, SessionUpdate, Target, TargetError, Update};
 use batch::Object;
@@ -273,6 +274,14 @@ impl Target for Weaviate {
         Ok(refused
             .map(|(key, reason)| Refused { key, reason })
             .collect())
+    }
+
+    async fn stamp(&self, generation: u64) -> Result<Option<Stamp>, TargetError> {
+        self.read_stamp(generation).await
+    }
+
+    async fn set_stamp(&self, generation: u64, stamp: &Stamp) -> Result<(), TargetError> {
+        self.write_stamp(generation, stamp).await
     }
 
     async fn publish(&self, generation: u64) -> Result<(), TargetError> {

@@ -35,6 +35,8 @@ pub(super) fn tenant_name(tenant: &TenantId) -> String {
 
 /// The beginning of a name that comes from a hash.
 pub(super) const HASHED: &str = "x-";
+/// The tenant with a generation's stamp. Names that come from a hash are longer.
+pub(super) const STAMP_TENANT: &str = "x-stamp";
 
 impl Weaviate {
     /// The selected properties of a session's objects, in the order of their ranks.

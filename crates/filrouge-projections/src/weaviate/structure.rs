@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 /// Properties with ids and words, which queries compare as they are.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "identity_id",
     "kind",
     "project_id",
@@ -13,6 +13,7 @@ const WORDS: [&str; 10] = [
     "session_digest",
     "session_id",
     "session_order",
+    "stamp",
     "status",
     "tenant_id",
     "turn_id",
@@ -66,7 +67,7 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
 pub(super) fn selection() -> String {
     let names = [&WORDS[..], &TEXTS[..], &NUMBERS[..], &DATES[..]].concat();
     let names = names.into_iter().chain(["agents", "redacted"]);
-    let is_other = |name: &&str| matches!(*name, "session_digest" | "session_order");
+    let is_other = |name: &&str| matches!(*name, "session_digest" | "session_order" | "stamp");
     let names: Vec<&str> = names.filter(|name| !is_other(name)).collect();
     names.join(" ")
 }

@@ -224,6 +224,10 @@ pub(crate) async fn queries_see_the_published_generation(world: &World) {
     assert_eq!(again.sessions(2, None, 9).await.unwrap(), [key]);
 }
 
+pub(crate) async fn a_generation_has_one_stamp(world: &World) {
+    filrouge_projections::contract::a_generation_has_one_stamp(&world.tables).await;
+}
+
 pub(crate) async fn an_altered_generation_is_noticed(world: &World) {
     let tables = &world.tables;
     tables.create(1).await.unwrap();

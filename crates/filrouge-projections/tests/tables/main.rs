@@ -46,6 +46,7 @@ mod both {
         a_refused_update_does_not_affect_others,
         sessions_are_listed_in_the_order_of_their_keys,
         queries_see_the_published_generation,
+        a_generation_has_one_stamp,
         an_altered_generation_is_noticed,
         tables_of_others_are_left_alone,
     );

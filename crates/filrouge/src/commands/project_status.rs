@@ -85,6 +85,12 @@ pub(super) fn detail(status: &ProjectionStatus) -> String {
     if let Some(at) = status.retry_at {
         parts.push(format!("next attempt at {at}"));
     }
+    if status.older_states > 0 {
+        parts.push(format!(
+            "filled anew {} times, because the target had an older state",
+            status.older_states
+        ));
+    }
     if status.uncleaned > 0 {
         parts.push(format!(
             "{} sessions must still be cleaned",
