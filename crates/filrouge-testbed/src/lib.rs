@@ -6,7 +6,8 @@
 //! - [`Server`]: a private server, to be stopped, paused and restarted.
 //! - [`PgBouncer`]: transaction pooling in front of a [`Database`] or a [`Server`].
 //! - [`Redis`]: a private server; [`RedisCluster`]: three masters, optionally with replicas.
-//! - [`OpenSearch`], [`Weaviate`]: servers that all test processes share, as for [`Database`].
+//! - [`OpenSearch`], [`Weaviate`]: servers that all test processes share, as for [`Database`], or private ones, to be
+//!   killed and restarted.
 //! - [`FaultProxy`]: a proxy that loses a connection at a chosen moment.
 //!
 //! PostgreSQL is searched for in `PATH` and `/usr/lib/postgresql`, Redis in `PATH`. Missing programs are installed

@@ -1,4 +1,4 @@
-//! An OpenSearch server that all test processes share.
+//! An OpenSearch server, which all test processes share, or which one test has for itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,32 @@ impl OpenSearch {
     pub fn shared(all: &Path) -> Result<&'static Self, Unavailable> {
         static SERVER: OnceLock<OpenSearch> = OnceLock::new();
         let (java, home) = (java()?, home(all)?);
-        Ok(SERVER.get_or_init(|| Self(start(&java, &home))))
+        Ok(SERVER.get_or_init(|| Self(HttpServer::join_or_start(&server(java, home)))))
+    }
+
+    /// Starts a server that no other test uses, to be killed and restarted. It ends when it is dropped.
+    ///
+    /// # Errors
+    /// As [`OpenSearch::shared`].
+    pub fn private(all: &Path) -> Result<Self, Unavailable> {
+        let (java, home) = (java()?, home(all)?);
+        Ok(Self(HttpServer::private(server(java, home))))
+    }
+
+    /// Kills a private server (`SIGKILL`).
+    ///
+    /// # Panics
+    /// If the server is shared.
+    pub fn kill(&self) {
+        self.0.kill();
+    }
+
+    /// Starts a private server after [`OpenSearch::kill`], with the same address and data. It is ready when this returns.
+    ///
+    /// # Panics
+    /// If the server is shared, or does not start.
+    pub fn restart(&self) {
+        self.0.restart();
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -80,8 +105,9 @@ fn home(all: &Path) -> Result<PathBuf, Unavailable> {
     Ok(readable_by_servers(&folder, "opensearch", hash(&versions)))
 }
 
-fn start(java: &Path, home: &Path) -> HttpServer {
-    let server = |data: &Path, port: u16| {
+/// The server with its programs in the folder `home`.
+fn server(java: PathBuf, home: PathBuf) -> Program {
+    let server = move |data: &Path, port: u16| {
         for name in ["config", "tmp"] {
             folder::create_for_servers(&data.join(name));
         }
@@ -94,7 +120,7 @@ fn start(java: &Path, home: &Path) -> HttpServer {
         folder::write(&data.join("config/log4j2.properties"), LOG_SETTINGS);
         let property = |name: &str, value: &Path| format!("-D{name}={}", value.display());
         let temporary = data.join("tmp");
-        let mut server = command(java);
+        let mut server = command(&java);
         server
             .env("HOME", data)
             .args(["-Xms512m", "-Xmx512m", "-XX:+UseSerialGC"])
@@ -106,7 +132,7 @@ fn start(java: &Path, home: &Path) -> HttpServer {
             .args(["-Dlog4j.shutdownHookEnabled=false"])
             .args(["-Dio.netty.noUnsafe=true"])
             .args(["-Dio.netty.allocator.numDirectArenas=0"])
-            .arg(property("opensearch.path.home", home))
+            .arg(property("opensearch.path.home", &home))
             .arg(property("opensearch.path.conf", &data.join("config")))
             .args(["-Dopensearch.distribution.type=tar"])
             .args(["-Dopensearch.bundled_jdk=false"])
@@ -115,11 +141,11 @@ fn start(java: &Path, home: &Path) -> HttpServer {
             .arg("org.opensearch.bootstrap.OpenSearch");
         server
     };
-    HttpServer::join_or_start(&Program {
+    Program {
         name: "opensearch",
         ports: 2,
         // The server answers before it has recovered its indices.
         ready: "/_cluster/health?wait_for_status=yellow&timeout=20s",
-        command: &server,
-    })
+        command: Box::new(server),
+    }
 }

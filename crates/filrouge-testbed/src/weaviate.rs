@@ -1,4 +1,4 @@
-//! A Weaviate server that all test processes share.
+//! A Weaviate server, which all test processes share, or which one test has for itself.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ const BUILD: &str = include_str!("weaviate/build.sh");
 /// One node of Weaviate. Requests need [`Weaviate::key`].
 ///
 /// HTTP, gossip and raft listen on loopback. Weaviate opens the ports of gRPC and of its nodes' data on all interfaces,
-/// without a setting for this. The key also protects gRPC, and a random password the data. The server ends about 20 s
-/// after the last test.
+/// without a setting for this. The key also protects gRPC, and a random password the data. A shared server ends about
+/// 20 s after the last test.
 #[derive(Debug)]
 pub struct Weaviate {
     server: HttpServer,
@@ -33,7 +33,38 @@ impl Weaviate {
     pub fn shared(all: &Path) -> Result<&'static Self, Unavailable> {
         static SERVER: OnceLock<Weaviate> = OnceLock::new();
         let program = program(all)?;
-        Ok(SERVER.get_or_init(|| start(&program)))
+        Ok(SERVER.get_or_init(|| Self::with_key(HttpServer::join_or_start(&server(program)))))
+    }
+
+    /// Starts a server that no other test uses, to be killed and restarted. It ends when it is dropped.
+    ///
+    /// # Errors
+    /// As [`Weaviate::shared`].
+    pub fn private(all: &Path) -> Result<Self, Unavailable> {
+        let program = program(all)?;
+        Ok(Self::with_key(HttpServer::private(server(program))))
+    }
+
+    fn with_key(server: HttpServer) -> Self {
+        let key = std::fs::read_to_string(server.path().join("weaviate/key")).expect("a key");
+        Self { server, key }
+    }
+
+    /// Kills a private server (`SIGKILL`).
+    ///
+    /// # Panics
+    /// If the server is shared.
+    pub fn kill(&self) {
+        self.server.kill();
+    }
+
+    /// Starts a private server after [`Weaviate::kill`], with the same address, key and data. It is ready when this
+    /// returns.
+    ///
+    /// # Panics
+    /// If the server is shared, or does not start.
+    pub fn restart(&self) {
+        self.server.restart();
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -63,11 +94,15 @@ fn program(all: &Path) -> Result<PathBuf, Unavailable> {
     Ok(folder.join("weaviate-server"))
 }
 
-fn start(program: &Path) -> Weaviate {
-    let server = |data: &Path, port: u16| {
-        let key = random_secret();
-        folder::write_secret(&data.join("key"), &key);
-        let mut server = command(program);
+fn server(program: PathBuf) -> Program {
+    let server = move |data: &Path, port: u16| {
+        let file = data.join("key");
+        let key = std::fs::read_to_string(&file).unwrap_or_else(|_| {
+            let key = random_secret();
+            folder::write_secret(&file, &key);
+            key
+        });
+        let mut server = command(&program);
         server
             .args(["--scheme", "http", "--host", "127.0.0.1"])
             .args(["--port", &port.to_string()])
@@ -88,14 +123,12 @@ fn start(program: &Path) -> Weaviate {
         }
         server
     };
-    let server = HttpServer::join_or_start(&Program {
+    Program {
         name: "weaviate",
         ports: 6,
         ready: "/v1/.well-known/ready",
-        command: &server,
-    });
-    let key = std::fs::read_to_string(server.path().join("weaviate/key")).expect("a key");
-    Weaviate { server, key }
+        command: Box::new(server),
+    }
 }
 
 const SETTINGS: [(&str, &str); 21] = [
