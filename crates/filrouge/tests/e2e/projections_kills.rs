@@ -1,11 +1,10 @@
-//! Projections converge after any fault: a process is killed, the network is cut in the middle of a bulk, a target hangs,
-//! somebody deletes or changes a table, an index or a collection, or puts an older copy of a target back.
+//! Projections converge after any fault: a process or a target is killed, the network is cut in the middle of a bulk, a
+//! target hangs, somebody deletes or changes a table, an index or a collection, or puts an older copy of a target back.
 //!
 //! A server and `filrouge project run` compete for the projections, while a client records turns. Each round has one
 //! fault and one kill, at random moments. Then each projection must equal the ledger.
 //!
-//! `FILROUGE_PROJECTION_KILLS` is the number of rounds, `FILROUGE_PROJECTION_SEED` repeats a failure. OpenSearch and
-//! Weaviate are not killed, because other tests use the same servers: a proxy makes OpenSearch hang instead.
+//! `FILROUGE_PROJECTION_KILLS` is the number of rounds, `FILROUGE_PROJECTION_SEED` repeats a failure.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -53,24 +52,32 @@ enum Fault {
     Cut(Loss),
     /// OpenSearch does not answer until a call has failed.
     Hang,
+    /// OpenSearch is killed, and starts again.
+    KillOpenSearch,
+    /// The index is replaced by an older copy of it while no process runs.
+    OlderIndex,
     /// All indices of the projection are deleted.
     DeleteIndex,
     /// The index is replaced by another one with other fields, which only queries reach.
     ReplaceIndex,
     /// The index gets another field, and accepts any field.
     AddField,
+    /// Weaviate is killed, and starts again.
+    KillWeaviate,
     /// All collections of the projection are deleted.
     DeleteCollection,
     /// The collection gets another property.
     AddProperty,
 }
 
-const FAULTS_OF_TABLES: [Fault; 3] = [Fault::DropTable, Fault::RenameColumn, Fault::OlderFile];
-const FAULTS_OF_OPENSEARCH: [Fault; 7] = [
+/// Besides those that have priority.
+const FAULTS_OF_TABLES: [Fault; 2] = [Fault::DropTable, Fault::RenameColumn];
+const FAULTS_OF_OPENSEARCH: [Fault; 8] = [
     Fault::Cut(Loss::Request),
     Fault::Cut(Loss::Connection),
     Fault::Cut(Loss::FirstAnswer),
     Fault::Hang,
+    Fault::OlderIndex,
     Fault::DeleteIndex,
     Fault::ReplaceIndex,
     Fault::AddField,
@@ -108,8 +115,8 @@ struct Campaign {
     /// The client of the newest server.
     client: Client,
     tables: TablesFile,
-    opensearch: Option<(FaultProxy, IndexedTarget)>,
-    weaviate: Option<IndexedTarget>,
+    opensearch: Option<(FaultProxy, IndexedTarget<OpenSearch>)>,
+    weaviate: Option<IndexedTarget<Weaviate>>,
 }
 
 impl Campaign {
@@ -118,7 +125,7 @@ impl Campaign {
         let more = format!("{SETTINGS}\nprefix = \"{prefix}\"");
         let mut config = named_section("tables", "tables", "sqlite:copy.db", SETTINGS);
         let what = "faults of a projection into OpenSearch";
-        let opensearch = OpenSearch::shared(Path::new(ALL));
+        let opensearch = OpenSearch::private(Path::new(ALL));
         let opensearch = or_report_untested("projections_kills_opensearch", what, opensearch);
         let opensearch = opensearch.map(|server| {
             let target = IndexedTarget::opensearch(server, &prefix);
@@ -128,7 +135,7 @@ impl Campaign {
             (proxy, target)
         });
         let what = "faults of a projection into Weaviate";
-        let weaviate = Weaviate::shared(Path::new(ALL));
+        let weaviate = Weaviate::private(Path::new(ALL));
         let weaviate = or_report_untested("projections_kills_weaviate", what, weaviate);
         let weaviate = weaviate.map(|server| {
             let more = format!("{more}\nsecret = \"{}\"", server.key());
@@ -155,15 +162,28 @@ impl Campaign {
         ["tables"].into_iter().chain(others).collect()
     }
 
-    fn faults(&self) -> Vec<Fault> {
-        let mut faults = FAULTS_OF_TABLES.to_vec();
+    /// All faults, the next one last: those that have priority come first, the others in a random order.
+    fn faults(&self, rng: &mut StdRng) -> Vec<Fault> {
+        let (mut faults, mut first) = (FAULTS_OF_TABLES.to_vec(), vec![Fault::OlderFile]);
         if self.opensearch.is_some() {
             faults.extend(FAULTS_OF_OPENSEARCH);
+            first.push(Fault::KillOpenSearch);
         }
         if self.weaviate.is_some() {
             faults.extend(FAULTS_OF_WEAVIATE);
+            first.push(Fault::KillWeaviate);
         }
+        faults.shuffle(rng);
+        faults.extend(first);
         faults
+    }
+
+    /// Keeps copies of the targets as they are now.
+    fn keep_copies(&mut self) {
+        self.tables.keep_copy(&self.world);
+        if let Some((_, target)) = &mut self.opensearch {
+            target.keep_copy();
+        }
     }
 
     fn kill_server(&mut self) {
@@ -215,7 +235,26 @@ impl Campaign {
         match fault {
             Fault::DropTable => self.tables.drop_table(&self.world),
             Fault::RenameColumn => self.tables.rename_column(&self.world),
-            Fault::OlderFile => self.put_older_file_back(),
+            Fault::OlderFile => {
+                self.kill_all();
+                self.tables.put_back();
+                self.start_missing();
+            }
+            Fault::OlderIndex => {
+                self.kill_all();
+                self.opensearch().1.put_back();
+                self.start_missing();
+            }
+            Fault::KillOpenSearch => {
+                self.opensearch().1.server.kill();
+                self.wait_for_failure("opensearch");
+                self.opensearch().1.server.restart();
+            }
+            Fault::KillWeaviate => {
+                self.weaviate().server.kill();
+                self.wait_for_failure("weaviate");
+                self.weaviate().server.restart();
+            }
             Fault::Cut(loss) => self.cut_in_bulk(loss, round),
             Fault::Hang => self.hang(round),
             Fault::DeleteIndex => self.opensearch().1.delete_all(),
@@ -226,24 +265,21 @@ impl Campaign {
         }
     }
 
-    fn opensearch(&self) -> &(FaultProxy, IndexedTarget) {
+    fn opensearch(&self) -> &(FaultProxy, IndexedTarget<OpenSearch>) {
         self.opensearch.as_ref().expect("a fault of OpenSearch")
     }
 
-    fn weaviate(&self) -> &IndexedTarget {
+    fn weaviate(&self) -> &IndexedTarget<Weaviate> {
         self.weaviate.as_ref().expect("a fault of Weaviate")
     }
 
-    /// If the copy has the generation that the ledger names, nothing shows that rows are missing, except `verify`. Then
-    /// the operator rebuilds.
-    fn put_older_file_back(&mut self) {
+    fn kill_all(&mut self) {
         self.kill_server();
         self.runner = None;
-        let restored = self.tables.put_back(&self.world);
-        if self.status("tables")["generation"].as_u64() == restored {
-            self.world.ok(&["project", "rebuild", "tables"]);
-        }
-        self.start_missing();
+    }
+
+    fn wait_for_failure(&self, name: &str) {
+        wait_until("a call fails", || self.status(name)["failures"] != 0);
     }
 
     /// Loses a connection in the middle of a bulk with a large answer, at its last words.
@@ -261,9 +297,7 @@ impl Campaign {
         let (proxy, _) = self.opensearch();
         proxy.hold();
         turn(&self.client, &format!("hang-{round}"), "r", "words");
-        wait_until("a call fails", || {
-            self.status("opensearch")["failures"] != 0
-        });
+        self.wait_for_failure("opensearch");
         proxy.release();
     }
 }
@@ -306,12 +340,11 @@ fn projections_converge_after_faults_and_kills() {
     let mut campaign = Campaign::start(World::new());
     turn(&campaign.client, "first", "r", "words");
     campaign.wait_until_equal("the beginning");
-    campaign.tables.keep_copy(&campaign.world);
+    campaign.keep_copies();
     let mut faults = Vec::new();
-    for round in 0..env_number("FILROUGE_PROJECTION_KILLS", 4) {
+    for round in 0..env_number("FILROUGE_PROJECTION_KILLS", 5) {
         if faults.is_empty() {
-            faults = campaign.faults();
-            faults.shuffle(&mut rng);
+            faults = campaign.faults(&mut rng);
         }
         let fault = faults.pop().expect("a fault");
         let what = format!("seed {seed}, round {round}, {fault:?}");
@@ -319,7 +352,7 @@ fn projections_converge_after_faults_and_kills() {
         play(&mut campaign, fault, round, &mut rng);
         campaign.wait_until_equal(&what);
         if rng.random_bool(0.3) {
-            campaign.tables.keep_copy(&campaign.world);
+            campaign.keep_copies();
         }
     }
     drop(campaign.runner);

@@ -60,47 +60,61 @@ impl TablesFile {
             .unwrap();
     }
 
-    /// Replaces the file by the older copy; returns the generation that queries see then. No process may use the file.
-    pub(super) fn put_back(&self, world: &World) -> Option<u64> {
+    /// Replaces the file by the older copy. No process may use the file.
+    pub(super) fn put_back(&self) {
         for log in ["db-wal", "db-shm"] {
             std::fs::remove_file(self.file.with_extension(log)).ok();
         }
         std::fs::write(&self.file, std::fs::read(&self.copy).unwrap()).unwrap();
-        published(&open(world).unwrap())
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Kind {
     OpenSearch,
     Weaviate,
 }
 
-/// The indices or collections of a projection in a server that tests share.
-pub(super) struct IndexedTarget {
+/// An index, and an older copy of it.
+struct IndexCopy {
+    index: String,
+    copy: String,
+    aliases: Value,
+}
+
+/// The indices or collections of a projection in a server.
+pub(super) struct IndexedTarget<S> {
+    pub(super) server: S,
     kind: Kind,
     url: String,
     key: Option<String>,
     prefix: String,
+    copies: Vec<IndexCopy>,
 }
 
-impl IndexedTarget {
-    pub(super) fn opensearch(server: &OpenSearch, prefix: &str) -> Self {
-        Self {
-            kind: Kind::OpenSearch,
-            url: server.url(),
-            key: None,
-            prefix: prefix.to_owned(),
-        }
-    }
-
-    pub(super) fn weaviate(server: &Weaviate, prefix: &str) -> Self {
+impl IndexedTarget<Weaviate> {
+    pub(super) fn weaviate(server: Weaviate, prefix: &str) -> Self {
         let (first, rest) = prefix.split_at(1);
         Self {
             kind: Kind::Weaviate,
             url: server.url(),
             key: Some(server.key().to_owned()),
             prefix: first.to_uppercase() + rest,
+            copies: Vec::new(),
+            server,
+        }
+    }
+}
+
+impl IndexedTarget<OpenSearch> {
+    pub(super) fn opensearch(server: OpenSearch, prefix: &str) -> Self {
+        Self {
+            kind: Kind::OpenSearch,
+            url: server.url(),
+            key: None,
+            prefix: prefix.to_owned(),
+            copies: Vec::new(),
+            server,
         }
     }
 
@@ -109,6 +123,59 @@ impl IndexedTarget {
         self.url.strip_prefix("http://").unwrap().parse().unwrap()
     }
 
+    /// Replaces the older copies by those of the indices as they are now.
+    pub(super) fn keep_copy(&mut self) {
+        for older in std::mem::take(&mut self.copies) {
+            self.send("DELETE", &older.copy, None);
+        }
+        for index in self.names() {
+            let copy = format!("copy-of-{index}");
+            let aliases = self.send("GET", &format!("{index}/_alias"), None);
+            self.clone_index(&index, &copy, &json!({}));
+            self.block_writes(&index, false);
+            self.copies.push(IndexCopy {
+                aliases: aliases[&index]["aliases"].clone(),
+                index,
+                copy,
+            });
+        }
+    }
+
+    /// Replaces the indices by the older copies.
+    pub(super) fn put_back(&self) {
+        self.delete_all();
+        for older in &self.copies {
+            self.clone_index(&older.copy, &older.index, &older.aliases);
+            self.block_writes(&older.index, false);
+        }
+    }
+
+    /// Clones an index, to which nothing can be written then.
+    fn clone_index(&self, from: &str, to: &str, aliases: &Value) {
+        self.block_writes(from, true);
+        let body = json!({ "aliases": aliases });
+        self.send("POST", &format!("{from}/_clone/{to}"), Some(body));
+    }
+
+    fn block_writes(&self, index: &str, blocks: bool) {
+        let settings = json!({ "index.blocks.write": blocks });
+        self.send("PUT", &format!("{index}/_settings"), Some(settings));
+    }
+
+    /// Replaces each index by one with other fields, which the alias for queries names and the alias for writes does not.
+    pub(super) fn replace(&self) {
+        for name in self.names() {
+            self.send("DELETE", &name, None);
+            let index = json!({
+                "mappings": { "properties": { "rank": { "type": "keyword" } } },
+                "aliases": { &self.prefix: {} },
+            });
+            self.send("PUT", &name, Some(index));
+        }
+    }
+}
+
+impl<S> IndexedTarget<S> {
     /// Sends a request, which succeeds or finds nothing; returns the body.
     fn send(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let config = ureq::Agent::config_builder()
@@ -169,19 +236,6 @@ impl IndexedTarget {
     pub(super) fn delete_all(&self) {
         for name in self.names() {
             self.send("DELETE", &self.path(&name), None);
-        }
-    }
-
-    /// Replaces each index by one with other fields, which the alias for queries names and the alias for writes does not.
-    pub(super) fn replace(&self) {
-        assert!(self.kind == Kind::OpenSearch, "a fault of OpenSearch");
-        for name in self.names() {
-            self.send("DELETE", &name, None);
-            let index = json!({
-                "mappings": { "properties": { "rank": { "type": "keyword" } } },
-                "aliases": { &self.prefix: {} },
-            });
-            self.send("PUT", &name, Some(index));
         }
     }
 
