@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use filrouge_testbed::{FaultProxy, Loss, OpenSearch, Weaviate};
 use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
@@ -25,8 +24,10 @@ use crate::projected::{named_section, statuses, turn, wait_until};
 use crate::webhooks::write_config;
 use crate::world::{Server, World, env_number};
 
+mod faults;
 mod targets;
 
+use faults::Fault;
 use targets::{IndexedTarget, TablesFile};
 
 /// The folder of the build in which servers are installed.
@@ -39,50 +40,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The settings of each projection: the claim of a killed process ends soon, and a receipt waits only briefly.
 const SETTINGS: &str = "timeout_ms = 3000\nclean_timeout_ms = 300";
-
-#[derive(Debug, Clone, Copy)]
-enum Fault {
-    /// A table of the published generation is dropped.
-    DropTable,
-    /// A column of the published generation gets another name.
-    RenameColumn,
-    /// The SQLite file is replaced by an older copy of it while no process runs.
-    OlderFile,
-    /// The connection to OpenSearch is lost in the middle of a bulk, with this data.
-    Cut(Loss),
-    /// OpenSearch does not answer until a call has failed.
-    Hang,
-    /// OpenSearch is killed, and starts again.
-    KillOpenSearch,
-    /// The index is replaced by an older copy of it while no process runs.
-    OlderIndex,
-    /// All indices of the projection are deleted.
-    DeleteIndex,
-    /// The index is replaced by another one with other fields, which only queries reach.
-    ReplaceIndex,
-    /// The index gets another field, and accepts any field.
-    AddField,
-    /// Weaviate is killed, and starts again.
-    KillWeaviate,
-    /// All collections of the projection are deleted.
-    DeleteCollection,
-    /// The collection gets another property.
-    AddProperty,
-}
-
-/// Besides those that have priority.
-const FAULTS_OF_TABLES: [Fault; 2] = [Fault::DropTable, Fault::RenameColumn];
-const FAULTS_OF_OPENSEARCH: [Fault; 8] = [
-    Fault::Cut(Loss::Request),
-    Fault::Cut(Loss::Connection),
-    Fault::Cut(Loss::FirstAnswer),
-    Fault::Hang,
-    Fault::OlderIndex,
-    Fault::DeleteIndex,
-    Fault::ReplaceIndex,
-    Fault::AddField,
-];
-const FAULTS_OF_WEAVIATE: [Fault; 2] = [Fault::DeleteCollection, Fault::AddProperty];
 
 /// The file with what all processes of `filrouge project run` report.
 const RUNNER_LOG: &str = "runner.log";
@@ -160,22 +117,6 @@ impl Campaign {
         let weaviate = self.weaviate.as_ref().map(|_| "weaviate");
         let others = opensearch.into_iter().chain(weaviate);
         ["tables"].into_iter().chain(others).collect()
-    }
-
-    /// All faults, the next one last: those that have priority come first, the others in a random order.
-    fn faults(&self, rng: &mut StdRng) -> Vec<Fault> {
-        let (mut faults, mut first) = (FAULTS_OF_TABLES.to_vec(), vec![Fault::OlderFile]);
-        if self.opensearch.is_some() {
-            faults.extend(FAULTS_OF_OPENSEARCH);
-            first.push(Fault::KillOpenSearch);
-        }
-        if self.weaviate.is_some() {
-            faults.extend(FAULTS_OF_WEAVIATE);
-            first.push(Fault::KillWeaviate);
-        }
-        faults.shuffle(rng);
-        faults.extend(first);
-        faults
     }
 
     /// Keeps copies of the targets as they are now.
@@ -344,7 +285,8 @@ fn projections_converge_after_faults_and_kills() {
     let mut faults = Vec::new();
     for round in 0..env_number("FILROUGE_PROJECTION_KILLS", 5) {
         if faults.is_empty() {
-            faults = campaign.faults(&mut rng);
+            let (opensearch, weaviate) = (&campaign.opensearch, &campaign.weaviate);
+            faults = faults::shuffled(opensearch.is_some(), weaviate.is_some(), &mut rng);
         }
         let fault = faults.pop().expect("a fault");
         let what = format!("seed {seed}, round {round}, {fault:?}");

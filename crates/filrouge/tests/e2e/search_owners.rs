@@ -51,7 +51,17 @@ fn record_sessions(client: &Client, name: &str, sessions: usize) {
 
 #[test]
 fn sessions_of_others_do_not_change_answers() {
-    let world = World::new();
+    check_answers(&World::new());
+}
+
+#[test]
+fn sessions_of_others_do_not_change_answers_by_opensearch() {
+    if let Some(world) = World::on_opensearch() {
+        check_answers(&world);
+    }
+}
+
+fn check_answers(world: &World) {
     let server = world.serve();
     let (ada, bob) = (
         server.client().for_identity("ada"),
@@ -68,6 +78,7 @@ fn sessions_of_others_do_not_change_answers() {
     record_sessions(&server.client(), "nobodys", 2);
     let gates = |client: &Client| found(client, &[("q", "gate")]).len();
     until("every session is found", || gates(&bob) == 12);
+    search_by_index(&ada, &[("q", "gate")]);
     for (question, before) in QUESTIONS.iter().zip(&before) {
         assert_eq!(
             &without_time(&send_search(&ada, question)),
@@ -105,6 +116,7 @@ fn sessions_of_others_do_not_change_answers() {
     for n in 0..12 {
         bob.delete(&format!("/bobs-{n}")).is(200);
     }
+    search_by_index(&ada, &[("q", "gate")]);
     for (question, before) in QUESTIONS.iter().zip(&before) {
         assert_eq!(
             &without_time(&send_search(&ada, question)),
