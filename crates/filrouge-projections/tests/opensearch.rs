@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_projections::{
-    Credentials, Endpoint, OpenSearch, OpenSearchSettings, SessionUpdate, Target, TargetError,
-    Update, Vectors,
+    Credentials, Endpoint, OpenSearch, OpenSearchSettings, SessionUpdate, Stamp, Target,
+    TargetError, Update, Vectors,
 };
 use filrouge_testbed::third_party::or_report_untested;
 use filrouge_types::RawJson;
@@ -210,6 +210,35 @@ async fn an_alias_of_a_foreign_index_is_taken_back() {
     );
     target.publish(1).await.unwrap();
     assert_eq!(target.published().await.unwrap(), Some(1));
+}
+
+/// The alias for queries leaves out the stamp, which is a document of the index.
+#[tokio::test]
+async fn queries_do_not_see_the_stamp() {
+    let Some(target) = target("stamp", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let stamp = Stamp {
+        commits: 3,
+        position: "[]".to_owned(),
+    };
+    target.set_stamp(1, &stamp).await.unwrap();
+    write(&target, 1, &[update(&key("acme", "s1"), 3, &[])]).await;
+    target.publish(1).await.unwrap();
+    let server = filrouge_testbed::OpenSearch::shared(Path::new(ALL)).unwrap();
+    let prefix = settings(String::new(), "stamp", None).prefix;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = async |path: &str| {
+        let answer = client.get(format!("{}/{path}", server.url())).send();
+        answer.await.unwrap().text().await.unwrap()
+    };
+    get(&format!("{prefix}-*/_refresh")).await;
+    for (searched, count) in [(prefix.clone(), 1), (format!("{prefix}-*"), 2)] {
+        let found = get(&format!("{searched}/_count")).await;
+        let expected = format!("\"count\":{count},");
+        assert!(found.contains(&expected), "{searched}: {found}");
+    }
 }
 
 #[test]

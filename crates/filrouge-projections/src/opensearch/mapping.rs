@@ -52,6 +52,14 @@ const TEXTS: [&str; 4] = ["answer", "question", "text", "title"];
 /// less than this cannot bring the document back.
 const DELETES_REMEMBERED: &str = "6h";
 
+/// The field of a generation's stamp, and the kind, the id and the routing of the document that has it.
+pub(super) const STAMP: &str = "stamp";
+
+/// What the alias for queries shows of an index.
+pub(super) fn shown() -> Value {
+    json!({ "bool": { "must_not": { "term": { "doc_type": STAMP } } } })
+}
+
 /// The body that creates an index.
 pub(super) fn index(product: Product, dimensions: Option<usize>, write_alias: &str) -> Value {
     let mut index = json!({
@@ -97,7 +105,7 @@ pub(super) fn mappings(product: Product, dimensions: Option<usize>) -> Value {
         json!({ "type": "boolean" }),
     );
     add(
-        &["metadata_unindexed", "parts", "stamp", "usage"],
+        &["metadata_unindexed", "parts", STAMP, "usage"],
         stored_only,
     );
     add(&["metadata"], product.metadata_field());
@@ -140,7 +148,7 @@ pub(super) fn is_field(name: &str) -> bool {
         "metadata",
         "metadata_unindexed",
         "parts",
-        "stamp",
+        STAMP,
         "usage",
         "vector",
     ];

@@ -326,7 +326,7 @@ impl Target for OpenSearch {
                 actions.push(json!({ "remove": { "index": other, "alias": alias } }));
             }
         }
-        let add = json!({ "index": index, "alias": alias, "filter": stamp::shown() });
+        let add = json!({ "index": index, "alias": alias, "filter": mapping::shown() });
         actions.push(json!({ "add": add }));
         let body = Body::Json(json!({ "actions": actions }));
         self.request(Method::POST, "_aliases", body).await?;

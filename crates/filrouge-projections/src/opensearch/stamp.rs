@@ -1,19 +1,12 @@
 //! The stamp of a generation: a document of its index, which the alias for queries leaves out.
 
 use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::mapping::STAMP;
 use super::{OpenSearch, unexpected};
 use crate::http::Body;
 use crate::target::{Stamp, TargetError};
-
-/// The kind of the document, which is also its id and its routing.
-const STAMP: &str = "stamp";
-
-/// What the alias for queries shows.
-pub(super) fn shown() -> Value {
-    json!({ "bool": { "must_not": { "term": { "doc_type": STAMP } } } })
-}
 
 impl OpenSearch {
     pub(super) async fn read_stamp(&self, generation: u64) -> Result<Option<Stamp>, TargetError> {
