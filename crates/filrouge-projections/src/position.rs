@@ -68,3 +68,47 @@ pub(crate) fn has_reached(position: &Position, other: &Position) -> bool {
         .iter()
         .all(|(lane, at)| position.lane(lane).commit_no >= at.commit_no)
 }
+
+/// The later one of two positions in each lane.
+pub(crate) fn furthest(mut position: Position, other: &Position) -> Position {
+    for (lane, at) in other.iter() {
+        if at.commit_no > position.lane(lane).commit_no {
+            position.set(lane, at);
+        }
+    }
+    position
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_compared_by_lane() {
+        let position = |commits: &[u64]| {
+            let lanes = commits.iter().map(|commit| LanePosition {
+                commit_no: *commit,
+                link: [u8::try_from(*commit).unwrap(); MAC_BYTES],
+            });
+            Position::new(lanes.collect())
+        };
+        let (one, other) = (position(&[10, 5]), position(&[8, 6, 1]));
+        assert!(!has_reached(&one, &other) && !has_reached(&other, &one));
+        let both = furthest(one.clone(), &other);
+        assert_eq!(both, position(&[10, 6, 1]));
+        assert!(has_reached(&both, &one) && has_reached(&both, &other));
+
+        let stamp = StoredPosition::from(&both).stamp().unwrap();
+        assert_eq!(stamp.commits, 17);
+        let stored = StoredPosition::of_stamp(Some(&stamp));
+        assert_eq!(Position::from(&stored), both);
+        for foreign in ["", "{}", "[1]"] {
+            let stamp = Stamp {
+                position: foreign.to_owned(),
+                ..stamp.clone()
+            };
+            let stored = StoredPosition::of_stamp(Some(&stamp));
+            assert_eq!(stored, StoredPosition::default());
+        }
+    }
+}

@@ -5,7 +5,7 @@ use filrouge_store::ledger::Position;
 
 use super::{CHECK_EVERY, Next, Projector};
 use crate::calls::{Calls, StepError};
-use crate::position::{StoredPosition, has_reached};
+use crate::position::{StoredPosition, furthest, has_reached};
 use crate::state::{Filled, State};
 use crate::target::TargetError;
 
@@ -61,7 +61,7 @@ impl Projector {
         // One that queries do not see any more was deleted, not put back.
         let published = state.published.clone().filter(|_| state.queried == seen);
         if let Some(published) = &published
-            && let Some(mismatch) = self.mismatch(reading, published).await?
+            && let Err(mismatch) = self.stamped(reading, published).await?
         {
             return self.start_over(stored, mismatch).await;
         }
@@ -101,7 +101,7 @@ impl Projector {
             .call(self.projection.target.create(generation))
             .await?;
         if let Some(building) = &stored.value.building
-            && let Some(mismatch) = self.mismatch(calls, building).await?
+            && let Err(mismatch) = self.stamped(calls, building).await?
         {
             return self.start_over(stored, mismatch).await;
         }
@@ -137,28 +137,26 @@ impl Projector {
         Ok(Next::Again)
     }
 
-    /// Compares the stamp of a generation with the note. A process stamps a generation before it moves the position in
-    /// the note, so the stamp is never behind the note, except in an older state of the target.
-    async fn mismatch(
+    /// Compares the stamp of a generation with the note. Returns the stamp's position, or what is wrong. A process stamps
+    /// a generation before it moves the position in the note, so the stamp is never behind the note, except in an older
+    /// state of the target.
+    async fn stamped(
         &self,
         calls: Calls<'_>,
         filled: &Filled,
-    ) -> Result<Option<Mismatch>, StepError> {
-        if filled.position == StoredPosition::default() {
-            return Ok(None);
-        }
+    ) -> Result<Result<Position, Mismatch>, StepError> {
         let stamp = self.projection.target.stamp(filled.generation);
-        let stamped = StoredPosition::of_stamp(calls.call(stamp).await?.as_ref());
-        if stamped == filled.position {
-            return Ok(None);
-        }
-        let stamped = Position::from(&stamped);
-        if !has_reached(&stamped, &Position::from(&filled.position)) {
-            return Ok(Some(Mismatch::OlderTarget));
+        let stamp = calls.call(stamp).await?;
+        let stamped = Position::from(&StoredPosition::of_stamp(stamp.as_ref()));
+        let in_note = Position::from(&filled.position);
+        if !has_reached(&stamped, &in_note) {
+            return Ok(Err(Mismatch::OlderTarget));
         }
         // A process has stopped between the stamp and the note, or the ledger was restored to a state before the stamp.
-        let is_of_store = self.is_of_store(stamped).await?;
-        Ok((!is_of_store).then_some(Mismatch::OtherStore))
+        if stamped != in_note && !self.is_of_store(stamped.clone()).await? {
+            return Ok(Err(Mismatch::OtherStore));
+        }
+        Ok(Ok(stamped))
     }
 
     /// Stamps a generation that has everything up to a position. Returns what is wrong if its stamp does not agree with
@@ -170,13 +168,16 @@ impl Projector {
         position: &StoredPosition,
     ) -> Result<Option<Mismatch>, StepError> {
         let calls = self.calls(stored);
+        let mut reached = Position::from(position);
         let mut generations = stored.value.generations();
-        if let Some(filled) = generations.find(|filled| filled.generation == generation)
-            && let Some(mismatch) = self.mismatch(calls, filled).await?
-        {
-            return Ok(Some(mismatch));
+        if let Some(filled) = generations.find(|filled| filled.generation == generation) {
+            match self.stamped(calls, filled).await? {
+                // A process that has stopped before it wrote the note was further in some lanes.
+                Ok(stamped) => reached = furthest(reached, &stamped),
+                Err(mismatch) => return Ok(Some(mismatch)),
+            }
         }
-        let stamp = position.stamp()?;
+        let stamp = StoredPosition::from(&reached).stamp()?;
         let stamped = self.projection.target.set_stamp(generation, &stamp);
         calls.call(stamped).await?;
         Ok(None)
