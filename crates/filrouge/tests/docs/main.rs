@@ -7,11 +7,13 @@ mod links;
 mod metrics;
 mod named_tests;
 mod page;
+mod servers;
 mod settings;
 mod table;
 mod terminal;
 
 use page::{Page, PageStep};
+use servers::StandIns;
 use terminal::PageTerminal;
 
 /// Pages without a `console` block: references, which are not run.
@@ -28,21 +30,20 @@ const REFERENCES: &[&str] = &[
     "docs/glossary.md",
     "docs/history-contract.md",
     "docs/postgresql.md",
-    "docs/projections.md",
-    "docs/projections-tables.md",
-    "docs/projections-opensearch.md",
-    "docs/projections-weaviate.md",
     "docs/scaling.md",
-    "docs/search-opensearch.md",
     "docs/spool.md",
 ];
 
-/// Runs a page from its first command to its last, in its own home and with its own server.
-fn run_page(name: &str) {
+/// Runs a page from its first command to its last, in its own home and with its own server. Where one of the other
+/// programs' servers that it needs is unavailable, the page is reported as skipped.
+fn run_page(name: &str, servers: &[fn() -> Option<StandIns>]) {
     let page = Page::read(name);
     let steps = page.steps();
     assert!(!steps.is_empty(), "{name} has no console block");
+    let stand_ins: Option<Vec<_>> = servers.iter().map(|server| server()).collect();
+    let Some(stand_ins) = stand_ins else { return };
     let mut terminal = PageTerminal::new();
+    terminal.stand_ins = stand_ins.concat();
     for step in steps {
         match step {
             PageStep::Configure { text, .. } => terminal.configure(&text),
@@ -61,11 +62,11 @@ fn run_page(name: &str) {
     }
 }
 
-/// Defines a test for each page, which runs it.
+/// Defines a test for each page, which runs it. The name of a server in [`servers`] follows if the page needs it.
 macro_rules! pages {
-    ($($test:ident $name:literal;)+) => {
+    ($($test:ident $name:literal $($server:ident)?;)+) => {
         const RUN: &[&str] = &[$($name),+];
-        $(#[test] fn $test() { run_page($name); })+
+        $(#[test] fn $test() { run_page($name, &[$(servers::$server)?]); })+
     };
 }
 
@@ -86,7 +87,12 @@ pages! {
     mcp "docs/mcp.md";
     operations "docs/operations.md";
     finding "docs/finding.md";
+    projections "docs/projections.md";
+    projections_opensearch "docs/projections-opensearch.md" opensearch;
+    projections_tables "docs/projections-tables.md";
+    projections_weaviate "docs/projections-weaviate.md" weaviate;
     search_page "docs/search.md";
+    search_opensearch "docs/search-opensearch.md" opensearch;
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";
     settings_page "docs/settings.md";

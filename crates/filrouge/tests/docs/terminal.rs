@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::page::root;
+use crate::servers::StandIns;
 
 /// The server's address in the documents.
 const DOCUMENTED_ADDRESS: &str = "localhost:7717";
@@ -26,6 +27,8 @@ pub(crate) struct PageTerminal {
     shell: Child,
     input: ChildStdin,
     output: Receiver<String>,
+    /// What replaces texts of the page in commands and in the configuration; reversed in outputs.
+    pub(crate) stand_ins: StandIns,
 }
 
 /// Returns a command in an isolated environment, with the built binary in its `PATH`.
@@ -70,6 +73,7 @@ impl PageTerminal {
             output: lines(shell.stdout.take().unwrap()),
             address: "127.0.0.1:0".to_owned(),
             server: None,
+            stand_ins: StandIns::new(),
             home,
             shell,
         };
@@ -117,8 +121,18 @@ impl PageTerminal {
         self.kill();
         let folder = self.home.path().join(".config/filrouge");
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("config.toml"), text).unwrap();
+        fs::write(folder.join("config.toml"), self.with_stand_ins(text)).unwrap();
         self.serve();
+    }
+
+    fn with_stand_ins(&self, text: &str) -> String {
+        let replace = |text: String, (shown, here): &(&str, String)| text.replace(shown, here);
+        self.stand_ins.iter().fold(text.to_owned(), replace)
+    }
+
+    fn without_stand_ins(&self, text: String) -> String {
+        let replace = |text: String, (shown, here): &(&str, String)| text.replace(here, shown);
+        self.stand_ins.iter().fold(text, replace)
     }
 
     /// Runs a command; returns its output, stdout and stderr together.
@@ -128,7 +142,8 @@ impl PageTerminal {
             self.serve();
             return String::new();
         }
-        let command_here = command.replace(DOCUMENTED_ADDRESS, &self.address);
+        let command_here = self.with_stand_ins(command);
+        let command_here = command_here.replace(DOCUMENTED_ADDRESS, &self.address);
         let input = format!("{{ {command_here}\n}} </dev/null\nprintf '\\n%s\\n' '{END_MARK}'\n");
         self.input.write_all(input.as_bytes()).unwrap();
         self.input.flush().unwrap();
@@ -141,7 +156,7 @@ impl PageTerminal {
                 Err(_) => panic!("the command does not end: {command}\nit has printed:\n{printed}"),
             }
         }
-        printed.replace(&self.address, DOCUMENTED_ADDRESS)
+        self.without_stand_ins(printed.replace(&self.address, DOCUMENTED_ADDRESS))
     }
 }
 
