@@ -33,13 +33,18 @@ pub(crate) fn turn(client: &Client, session: &str, request: &str, answer: &str) 
     client.post(&format!("/{session}/turns"), &turn).wrote(201)
 }
 
-/// Polls until `reached`.
+/// Polls until `reached`. The pauses are as long as the polls: one that runs a command must not take the time of the
+/// processes for which it waits.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !reached() {
+    loop {
+        let polled = Instant::now();
+        if reached() {
+            return;
+        }
         assert!(began.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(polled.elapsed().max(Duration::from_millis(5)));
     }
 }
 
