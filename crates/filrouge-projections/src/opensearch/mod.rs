@@ -342,7 +342,7 @@ impl Target for OpenSearch {
         }
         self.merge_later(indices);
         Ok(Cleaned {
-            remains: Some("OpenSearch's segments, until a merge has rewritten them"),
+            remains: Some("in OpenSearch's segments, until a merge has rewritten them"),
         })
     }
 

@@ -317,7 +317,7 @@ impl Target for Weaviate {
             }
         }
         Ok(Cleaned {
-            remains: Some("Weaviate's segments, until a compaction has rewritten them"),
+            remains: Some("in Weaviate's segments, until a compaction has rewritten them"),
         })
     }
 
