@@ -9,116 +9,28 @@
 //! in between removes what that process left.
 
 mod change;
+mod errors;
 mod find;
+mod index;
 mod mapping;
 mod merge;
 mod meta;
 mod requests;
 mod rows;
 mod state;
+mod stored_meta;
 mod terms;
 mod vectors;
 mod write;
-
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate,
     IndexVersion, IndexedDocument, SessionSelection, TextIndex,
 };
-use filrouge_types::{ErrorCode, Failure};
-use reqwest::Method;
-use tokio::runtime::Handle;
+use filrouge_types::Failure;
 
-use crate::client::{Body, Client, ClientError, Endpoint};
-use meta::Place;
+pub use index::{IndexSettings, OpenSearchIndex, is_prefix};
 use write::Patience;
-
-/// The settings of an index.
-#[derive(Debug, Clone)]
-pub struct IndexSettings {
-    /// The server: OpenSearch 2.7 or later.
-    pub endpoint: Endpoint,
-    /// Certificates of authorities in PEM form, besides those that the system trusts.
-    pub authorities: Option<Vec<u8>>,
-    /// The beginning of the names of indices: 1 to 100 lower-case letters, digits, `-` and `_`, beginning with a letter.
-    /// Each store needs its own.
-    pub prefix: String,
-}
-
-/// The search index of a ledger in OpenSearch; several servers may have it open at once.
-///
-/// Its methods block, so they must not be called on a worker thread of an async runtime.
-pub struct OpenSearchIndex {
-    client: Client,
-    handle: Handle,
-    prefix: String,
-    request_timeout: Duration,
-    /// The name of this value in the lock.
-    holder: String,
-    /// Lets one change of this value run at a time. So a lock with its name was left by a change that failed.
-    changing: Mutex<()>,
-    /// Whether the indices were found in this version's format.
-    is_ready: AtomicBool,
-    /// The state with a lock of another process as it was read last, and when it was first read.
-    other_lock: Mutex<Option<(Place, Instant)>>,
-    merges: Mutex<merge::Merges>,
-}
-
-impl OpenSearchIndex {
-    /// Creates the index's client, whose requests run on the async runtime of `handle`. Sends nothing yet: the first
-    /// call creates missing indices, and empties those in another format.
-    ///
-    /// # Errors
-    /// `invalid` for a prefix, an address or certificates that cannot be used.
-    pub fn new(settings: &IndexSettings, handle: Handle) -> Result<Self, Failure> {
-        let invalid = |detail: String| Failure::new(ErrorCode::Invalid, detail);
-        if !is_prefix(&settings.prefix) {
-            let detail =
-                "a prefix has 1 to 100 characters of a-z, 0-9, - and _, and begins with a letter";
-            return Err(invalid(detail.to_owned()));
-        }
-        let client = Client::with_authorities(&settings.endpoint, settings.authorities.as_deref());
-        Ok(Self {
-            client: client.map_err(|error: ClientError| invalid(error.to_string()))?,
-            handle,
-            prefix: settings.prefix.clone(),
-            request_timeout: settings.endpoint.timeout,
-            holder: uuid::Uuid::now_v7().to_string(),
-            changing: Mutex::default(),
-            is_ready: AtomicBool::default(),
-            other_lock: Mutex::default(),
-            merges: Mutex::default(),
-        })
-    }
-
-    /// Asks whether OpenSearch answers, and accepts the credentials. Changes nothing.
-    ///
-    /// # Errors
-    /// `store_unavailable`.
-    pub fn contact(&self) -> Result<(), Failure> {
-        self.request(Method::GET, "", Body::None).map(drop)
-    }
-
-    /// Sets the time between a deletion and the merge that leaves it out; the default is ten minutes. OpenSearch keeps
-    /// deleted rows for half a minute.
-    #[must_use]
-    pub fn with_merge_pause(self, pause: Duration) -> Self {
-        filrouge_types::lock(&self.merges).pause = pause;
-        self
-    }
-}
-
-/// Whether a text can begin the names of indices.
-#[must_use]
-pub fn is_prefix(text: &str) -> bool {
-    let is_valid = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
-    let bytes = text.as_bytes();
-    let begins_with_letter = bytes.first().is_some_and(u8::is_ascii_lowercase);
-    begins_with_letter && bytes.len() <= 100 && bytes.iter().all(is_valid)
-}
 
 impl TextIndex for OpenSearchIndex {
     fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
@@ -163,13 +75,13 @@ impl TextIndex for OpenSearchIndex {
         let forgotten = self.locked(Patience::Long, &mut |meta| {
             self.plan_forgetting(meta, realm, key)
         })?;
-        forgotten.ok_or_else(requests::busy)
+        forgotten.ok_or_else(errors::busy)
     }
 
     /// Creates a new, empty generation, and deletes the older ones with their files.
     fn clear(&self) -> Result<(), Failure> {
         self.ready()?;
-        self.empty()
+        self.empty(|_| Ok(true))
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {

@@ -3,7 +3,7 @@
 //! OpenSearch keeps deleted rows for copies of a shard that may need them, for up to half a minute, so a merge at once
 //! would not leave them out. The old files are deleted when a commit and a refresh have replaced them for readers.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use filrouge_types::{Failure, lock};
 use reqwest::Method;
@@ -12,33 +12,8 @@ use super::OpenSearchIndex;
 use super::write::{Patience, Plan, Step};
 use crate::client::Body;
 
-/// The time between a deletion and its merge, and the minimum time between two merges: a merge rewrites large files.
-const PAUSE: Duration = Duration::from_secs(600);
 /// The number of looks at the state during a pause.
 const LOOKS: u32 = 10;
-
-/// The merges that one process starts.
-#[derive(Debug)]
-pub(super) struct Merges {
-    pub(super) pause: Duration,
-    /// When the state was read last.
-    looked: Option<Instant>,
-    /// The number of removals with which deleted rows were seen first, and when.
-    seen: Option<(u64, Instant)>,
-    /// Whether a merge was started and readers may still have the old files open.
-    must_refresh: bool,
-}
-
-impl Default for Merges {
-    fn default() -> Self {
-        Self {
-            pause: PAUSE,
-            looked: None,
-            seen: None,
-            must_refresh: false,
-        }
-    }
-}
 
 impl OpenSearchIndex {
     /// Starts a merge if one is due, or ends the last one.

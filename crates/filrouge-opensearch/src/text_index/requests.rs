@@ -1,37 +1,19 @@
-//! Requests to OpenSearch, and their errors.
+//! Requests to OpenSearch.
 
 use std::sync::atomic::Ordering;
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::Failure;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::OpenSearchIndex;
+use super::errors::{malformed, missing, unavailable};
 use crate::client::{Answer, Body};
 
 /// The members of a response to a query that are sent.
 const SHOWN: &str = "error.type,hits.total.value,hits.hits._id,hits.hits.sort,hits.hits.fields,hits.hits._source,hits.hits.matched_queries,aggregations";
 /// The time for which OpenSearch keeps a state of the index for the next page.
 const KEEP_STATE: &str = "1m";
-
-pub(super) fn unavailable(detail: &str) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, format!("OpenSearch: {detail}"))
-}
-
-/// The failure for a response without a member that it should have.
-pub(super) fn malformed() -> Failure {
-    unavailable("a response or a document has another form than expected")
-}
-
-/// The failure while other processes change the index.
-pub(super) fn busy() -> Failure {
-    unavailable("another process is changing the search index")
-}
-
-/// The failure if a request needs an index that does not exist.
-fn missing() -> Failure {
-    unavailable("the search index was deleted; it is built again")
-}
 
 impl OpenSearchIndex {
     /// The alias that queries use.

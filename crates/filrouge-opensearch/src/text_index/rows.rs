@@ -11,7 +11,7 @@ use filrouge_types::Failure;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::malformed;
+use super::errors::malformed;
 
 pub(super) const SESSION: &str = "session";
 pub(super) const DOCUMENT: &str = "document";

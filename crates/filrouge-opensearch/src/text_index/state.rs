@@ -6,8 +6,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::OpenSearchIndex;
+use super::errors::malformed;
 use super::meta::FORMAT;
-use super::requests::malformed;
 use super::rows::{self, DOCUMENT, SESSION};
 use crate::client::Body;
 

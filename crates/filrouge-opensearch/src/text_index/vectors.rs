@@ -9,9 +9,9 @@ use filrouge_types::Failure;
 use serde_json::{Value, json};
 
 use super::OpenSearchIndex;
+use super::errors::malformed;
 use super::find::{candidates_where, filters, of_kinds};
 use super::meta::{Meta, Work};
-use super::requests::malformed;
 use super::rows::{self, DOCUMENT, VECTOR};
 use super::state::valid_numbers;
 use super::write::Plan;

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::OpenSearchIndex;
 use super::meta::{self, FORMAT, Lock, Meta, Place, StoredMeta, Work};
 use super::rows::{self, Action, DOCUMENT, VECTOR};
-use super::{mapping, requests};
+use super::{errors, mapping};
 use crate::client::Body;
 
 /// The time for which the lock of another process must stay unchanged before it is taken over, besides the time limit of
@@ -184,7 +184,7 @@ impl OpenSearchIndex {
 
     fn publish(&self, held: &Held, next: &Meta) -> Result<(), Failure> {
         let published = self.replace_meta(held.stored.place, next)?;
-        published.map(drop).ok_or_else(requests::busy)
+        published.map(drop).ok_or_else(errors::busy)
     }
 
     /// Takes over a lock, and undoes the work of its holder. Does nothing if the state has changed.
@@ -260,7 +260,7 @@ impl OpenSearchIndex {
         });
         let mut actions = Vec::new();
         self.hits(search, (IDS_PER_PAGE, usize::MAX), &mut |hit| {
-            let id = hit["_id"].as_str().ok_or_else(requests::malformed)?;
+            let id = hit["_id"].as_str().ok_or_else(errors::malformed)?;
             actions.push(Action::Delete(id.to_owned()));
             Ok(())
         })?;
@@ -298,7 +298,7 @@ impl OpenSearchIndex {
             lock.renewals += 1;
         }
         let renewed = self.replace_meta(held.stored.place, meta)?;
-        held.stored.place = renewed.ok_or_else(requests::busy)?;
+        held.stored.place = renewed.ok_or_else(errors::busy)?;
         held.renewed = Instant::now();
         Ok(())
     }
@@ -309,7 +309,7 @@ impl OpenSearchIndex {
         let shown = "items.*.status,items.*.error.type,error.type";
         let path = format!("{alias}/_bulk?require_alias=true&filter_path={shown}");
         let answer = self.request(Method::POST, &path, Body::Lines(lines))?;
-        let results = answer["items"].as_array().ok_or_else(requests::malformed)?;
+        let results = answer["items"].as_array().ok_or_else(errors::malformed)?;
         results.iter().try_for_each(|result| self.check(result))
     }
 
@@ -322,15 +322,22 @@ impl OpenSearchIndex {
             // The row to delete does not exist.
             (Some(200 | 201 | 404), None) => Ok(()),
             // The lock was taken over.
-            (Some(409), _) => Err(requests::busy()),
+            (Some(409), _) => Err(errors::busy()),
             (_, Some(kind)) => Err(self.lost(kind)),
-            (_, None) => Err(requests::malformed()),
+            (_, None) => Err(errors::malformed()),
         }
     }
 
-    /// Empties the index.
-    pub(super) fn empty(&self) -> Result<(), Failure> {
+    /// Empties the index if `is_needed` says so for its state under the lock: another process may have emptied it since
+    /// the caller read the state.
+    pub(super) fn empty(
+        &self,
+        is_needed: impl Fn(&Meta) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
         let emptied = self.locked(Patience::Long, &mut |meta| {
+            if !is_needed(meta)? {
+                return Ok(Step::Nothing(()));
+            }
             let mut plan = Plan::new(meta);
             plan.next.format = FORMAT;
             plan.next.generation += 1;
@@ -340,7 +347,7 @@ impl OpenSearchIndex {
             plan.work = Work::Create;
             Ok(Step::Change(Box::new(plan), ()))
         })?;
-        emptied.ok_or_else(requests::busy)
+        emptied.ok_or_else(errors::busy)
     }
 
     /// Creates a generation, makes queries read it, and deletes the older ones.

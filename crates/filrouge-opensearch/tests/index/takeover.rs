@@ -1,5 +1,7 @@
 //! Processes that end, or continue late, in the middle of a change.
 
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use filrouge_opensearch::client::Body;
@@ -179,4 +181,32 @@ fn deleted_indices_are_created_again() {
             .unwrap();
         assert_eq!(matching_bodies(&world.index, &a, &["apple"]), ["0=apple"]);
     }
+}
+
+/// Of several processes that find an index in another format, one empties it: what a process has indexed since then
+/// stays.
+#[test]
+fn an_index_of_another_format_is_emptied_once() {
+    let Some(world) = World::new() else { return };
+    let mut state = world.state();
+    let generation = state["generation"].as_u64().unwrap();
+    state["format"] = 0.into();
+    let path = format!("{}-meta/_doc/state", world.prefix);
+    let stored = send(world.server, Method::PUT, &path, Body::Json(state));
+    assert!(stored.status.is_success());
+    let (server, prefix) = (world.server, world.prefix.as_str());
+    let begin = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let (index, began) = (index_at(server, prefix), Instant::now());
+                begin.wait();
+                // Who finds that another process creates the index is refused.
+                while index.status().is_err() {
+                    assert!(began.elapsed() < Duration::from_secs(120));
+                }
+            });
+        }
+    });
+    assert_eq!(world.state()["generation"], generation + 1);
 }
