@@ -87,8 +87,8 @@ pub enum VerifyError {
     Target(#[from] TargetError),
 }
 
-/// Compares the generation that queries see with the ledger, and calls `report` with each difference. Sessions that
-/// change meanwhile are compared again.
+/// Compares the generation that queries see with the ledger, and calls `report` with each difference, once it is certain
+/// and before those of other sessions are looked for. Sessions that change meanwhile are compared again.
 ///
 /// # Errors
 /// [`VerifyError`].
@@ -110,43 +110,27 @@ pub async fn verify(
         generation,
     };
     let mut lag = comparison.wait_until_current().await?;
-    let sessions = selected_sessions(engine, &projection.selection).await?;
     let mut verified = Verified::default();
-    let mut again = Vec::new();
-    for key in &sessions {
-        let compared = comparison.compare(key).await?;
-        verified.sessions += 1;
-        verified.rows += compared.rows;
-        if !compared.differences.is_empty() {
-            again.push((key.clone(), compared));
-        }
-    }
-    for key in comparison.target_sessions().await? {
-        if !sessions.contains(&key) {
-            let compared = comparison.compare(&key).await?;
-            again.push((key, compared));
-        }
-    }
-    for _ in 0..ROUNDS {
+    let mut again = comparison.find(&mut verified).await?;
+    // A session that differs is remembered without its differences, which may be everything that the ledger has.
+    for round in 0..=ROUNDS {
         if again.is_empty() {
             break;
         }
-        lag = comparison.wait_until_current().await?;
+        if round < ROUNDS {
+            lag = comparison.wait_until_current().await?;
+        }
         let mut changed = Vec::new();
-        for (key, before) in std::mem::take(&mut again) {
+        for (key, version) in std::mem::take(&mut again) {
             let now = comparison.compare(&key).await?;
-            if now.version == before.version {
+            if now.version == version || round == ROUNDS {
                 verified.differences += now.differences.len() as u64;
                 now.differences.iter().for_each(&mut report);
             } else if !now.differences.is_empty() {
-                changed.push((key, now));
+                changed.push((key, now.version));
             }
         }
         again = changed;
-    }
-    for (_, compared) in again {
-        verified.differences += compared.differences.len() as u64;
-        compared.differences.iter().for_each(&mut report);
     }
     verified.lag_commits = lag;
     Ok(verified)
@@ -181,16 +165,31 @@ impl Comparison<'_> {
         }
     }
 
-    async fn target_sessions(&self) -> Result<Vec<SessionKey>, TargetError> {
-        let mut sessions = Vec::new();
+    /// Compares all sessions of the ledger and of the target. Returns those that differ, with their versions.
+    async fn find(&self, verified: &mut Verified) -> Result<Vec<(SessionKey, u64)>, VerifyError> {
+        let sessions = selected_sessions(self.engine, &self.projection.selection).await?;
+        let mut differing = Vec::new();
+        for key in &sessions {
+            let compared = self.compare(key).await?;
+            verified.sessions += 1;
+            verified.rows += compared.rows;
+            if !compared.differences.is_empty() {
+                differing.push((key.clone(), compared.version));
+            }
+        }
+        let mut last = None;
         loop {
             let target = &self.projection.target;
-            let listed = target.sessions(self.generation, sessions.last(), SESSIONS_PER_PAGE);
+            let listed = target.sessions(self.generation, last.as_ref(), SESSIONS_PER_PAGE);
             let page = self.projection.within_timeout(listed).await?;
-            if page.is_empty() {
-                return Ok(sessions);
+            let Some(newest) = page.last() else {
+                return Ok(differing);
+            };
+            last = Some(newest.clone());
+            for key in page.into_iter().filter(|key| !sessions.contains(key)) {
+                let compared = self.compare(&key).await?;
+                differing.push((key, compared.version));
             }
-            sessions.extend(page);
         }
     }
 

@@ -122,6 +122,44 @@ fn a_rebuild_and_other_settings_fill_another_generation() {
 }
 
 #[test]
+fn each_difference_is_printed_in_both_forms() {
+    let world = World::new();
+    write_config(&world, &tables(""));
+    let server = world.serve();
+    for session in ["a", "b"] {
+        turn(&server.client(), session, "r1", "words");
+    }
+    wait_until_equal(&world);
+    server.stop();
+    let equal = world.json(&["project", "verify", "copy"]);
+    assert_eq!(
+        (&equal["name"], &equal["sessions"], &equal["differences"]),
+        (&json!("copy"), &json!(2), &json!([])),
+        "{equal}"
+    );
+    let generation = status(&world)["generation"].clone();
+    let delete = format!("DELETE FROM \"items_g{generation}\"");
+    open(&world).unwrap().execute_batch(&delete).unwrap();
+    let text = world.run(&["project", "verify", "copy"]);
+    assert_eq!(text.code, Some(1), "{text:?}");
+    let missing = text
+        .stdout
+        .matches("missing: tenant default, session ")
+        .count();
+    assert_eq!(missing, 4, "{text:?}");
+    assert!(text.stdout.contains("copy: 4 differences: "), "{text:?}");
+    let printed = world.run(&["project", "verify", "copy", "--json"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let found: Value = serde_json::from_str(&printed.stdout).unwrap();
+    let differences = found["differences"].as_array().unwrap().iter();
+    let sessions: Vec<&str> = differences
+        .filter_map(|difference| difference["session_id"].as_str())
+        .collect();
+    assert_eq!(sessions, ["a", "a", "b", "b"], "{found}");
+    assert_eq!(found["lag_commits"], 0, "{found}");
+}
+
+#[test]
 fn a_locked_file_is_away_and_cleaned_later() {
     let world = World::new();
     write_config(&world, &tables("timeout_ms = 1000\nclean_timeout_ms = 300"));
