@@ -3,8 +3,8 @@
 //! Each generation is a collection, `PREFIX_G1`. Queries of other programs use the alias `PREFIX`, which `publish` moves
 //! (Weaviate 1.32 or later). Each tenant is a tenant of the collection.
 //!
-//! Weaviate has no versions of objects. The version is a property, which is read before a write. A process that cleans a
-//! session may write between the two; the projector writes this session again afterwards.
+//! Weaviate has no versions of objects. The version is a property, which is read directly before a write. A process that
+//! cleans a session may write between the two; the projector writes this session again afterwards.
 
 mod batch;
 mod list;
@@ -237,6 +237,15 @@ impl Target for Weaviate {
         updates: Vec<Update>,
     ) -> Result<Vec<Refused>, TargetError> {
         let name = self.name(generation);
+        let rows = updates.iter().flat_map(|update| match update {
+            Update::Rows {
+                key, version, rows, ..
+            } => rows.iter().map(|row| (key, *version, row)).collect(),
+            Update::Removed { .. } => Vec::new(),
+        });
+        let rows: Vec<(&SessionKey, u64, &Row)> = rows.collect();
+        // Vectors may take long, so versions are read after them.
+        let mut objects = self.new_objects(&name, &rows).await?.into_iter();
         let all_versions = self.versions(&name, &updates).await?;
         let no_versions = Versions::new();
         let mut written = Vec::new();
@@ -253,16 +262,17 @@ impl Target for Weaviate {
                     rows,
                     ..
                 } => {
-                    let is_newer = |row: &&Row| versions.get(&row.id).is_none_or(|v| v <= version);
-                    written.extend(rows.iter().filter(is_newer).map(|row| (key, *version, row)));
+                    let is_newer = |row: &Row| versions.get(&row.id).is_none_or(|v| v <= version);
+                    let objects = rows.iter().zip(&mut objects);
+                    let objects = objects.filter(|(row, _)| is_newer(row));
+                    written.extend(objects.map(|(_, object)| object));
                     version.checked_sub(1).filter(|_| *is_entire)
                 }
             };
             let up_to = up_to.filter(|up_to| versions.values().any(|version| version <= up_to));
             obsolete.extend(up_to.map(|up_to| (tenant, digest, up_to)));
         }
-        let objects = self.new_objects(&name, &written).await?;
-        let refused = self.write_objects(&objects).await?.into_iter();
+        let refused = self.write_objects(&written).await?.into_iter();
         for (tenant, digest, up_to) in &obsolete {
             let place = Place {
                 collection: &name,

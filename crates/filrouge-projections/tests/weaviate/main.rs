@@ -7,7 +7,7 @@ mod similar;
 mod support;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use filrouge_projections::{
@@ -15,6 +15,7 @@ use filrouge_projections::{
 };
 use filrouge_testbed::third_party::or_report_untested;
 use support::{ALL, key, rows_of, sorted, stored, update, write};
+use tokio::sync::oneshot;
 
 /// A target with collections of its own; `None` where Weaviate is unavailable.
 fn target(name: &str, vectors: Option<Arc<dyn Vectors>>) -> Option<Weaviate> {
@@ -144,6 +145,48 @@ async fn vectors_are_stored_beside_the_rows() {
     write(&target, 1, std::slice::from_ref(&one)).await;
     let rows = support::sorted(target.rows(&one));
     assert_eq!(stored(&target, 1, &key).await, rows);
+}
+
+/// Its first call reports that it began, and waits for the other end.
+#[derive(Debug)]
+struct Paused(Mutex<Option<(oneshot::Sender<()>, mpsc::Receiver<()>)>>);
+
+impl Vectors for Paused {
+    fn dimensions(&self) -> usize {
+        2
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, TargetError> {
+        let first = self.0.lock().unwrap().take();
+        if let Some((called, go)) = first {
+            called.send(()).unwrap();
+            go.recv().unwrap();
+        }
+        Lengths(2, 2).embed(texts)
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_while_vectors_are_computed_stays() {
+    let (called, is_called) = oneshot::channel();
+    let (go, goes) = mpsc::channel();
+    let paused = Arc::new(Paused(Mutex::new(Some((called, goes)))));
+    let Some(slow) = target("Overtaken", Some(paused)) else {
+        return;
+    };
+    let quick = target("Overtaken", Some(Arc::new(Lengths(2, 2)))).unwrap();
+    slow.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let older = [update(&key, 5, &["Older?"])];
+    let newer = update(&key, 6, &["Newer?"]);
+    let overtaking = async {
+        is_called.await.unwrap();
+        write(&quick, 1, std::slice::from_ref(&newer)).await;
+        go.send(()).unwrap();
+    };
+    tokio::join!(write(&slow, 1, &older), overtaking);
+    let rows = support::sorted(quick.rows(&newer));
+    assert_eq!(stored(&quick, 1, &key).await, rows);
 }
 
 #[tokio::test]
