@@ -94,7 +94,8 @@ impl Calls<'_> {
     /// Brings the session's rows in these generations to the state of the ledger, and deletes all older rows of it.
     /// `commit` is a commit after which the ledger is read. Any process may do this at any time: a row with a smaller
     /// version replaces none, and rows that another process reads later have at least the version of those that are
-    /// written here.
+    /// written here. If another process erases the session meanwhile, rows of it are written back: the caller must then
+    /// do this again, and that process waits for it (`cleaner`).
     pub(crate) async fn refresh(
         &self,
         key: &SessionKey,
@@ -110,16 +111,16 @@ impl Calls<'_> {
         let update = match read {
             Ok(Some(update)) => update,
             Ok(None) => {
-                let cleaned = self.clean(key, commit).await?;
                 return Ok(Refreshed {
-                    cleaned,
+                    cleaned: self.clean(key, commit).await?,
+                    has_rows: false,
                     refusal: None,
                 });
             }
             Err(failure) if is_of_session(&failure) => {
-                let cleaned = self.clean(key, commit).await?;
                 return Ok(Refreshed {
-                    cleaned,
+                    cleaned: self.clean(key, commit).await?,
+                    has_rows: false,
                     refusal: Some(failure.code.to_string()),
                 });
             }
@@ -138,13 +139,20 @@ impl Calls<'_> {
             refusal = refused.into_iter().next().map(|r| r.reason).or(refusal);
         }
         let cleaned = self.clean(key, update.version.saturating_sub(1)).await?;
-        Ok(Refreshed { cleaned, refusal })
+        Ok(Refreshed {
+            cleaned,
+            has_rows: true,
+            refusal,
+        })
     }
 }
 
 /// The result of [`Calls::refresh`].
 pub(crate) struct Refreshed {
     pub(crate) cleaned: Cleaned,
+    /// Whether rows were written. Without them, no version keeps out what another process has read before and writes
+    /// later.
+    pub(crate) has_rows: bool,
     /// Why the session has no current rows.
     pub(crate) refusal: Option<String>,
 }

@@ -3,13 +3,14 @@
 //! Whatever interrupts this, nothing erased stays: the change feed contains the redaction or the erasure too, and the
 //! process that feeds the projection cleans the session again when it reaches it.
 
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_engine::cleaning::{Cleaner, ERASED, PENDING};
 use filrouge_engine::{Engine, StoreReceipt};
-use filrouge_types::{Clock, Failure, SessionId, TenantId};
+use filrouge_types::{Clock, Failure, SessionId, TenantId, Timestamp, lock};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::calls::{Calls, StepError};
@@ -19,11 +20,42 @@ use crate::target::{SessionKey, TargetError};
 
 /// How often the note is read while the process that feeds the projection cleans it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a process may be cleaning a session: it waits for at most 60 s, and then for a call.
+const ATTEMPT_MAX: Duration = Duration::from_secs(120);
+
+/// The time for which a target that did not answer is not called, after the first time; it doubles with each more.
+const FIRST_SILENCE: Duration = Duration::from_secs(5);
+/// The longest such time.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+/// How long this process leaves out a target that did not answer in time: of many erasures, one after the other would
+/// wait for it. They are recorded, and the process that feeds the projection cleans it.
+#[derive(Debug, Default)]
+struct Silence {
+    times: u32,
+    until: Option<Timestamp>,
+}
+
+impl Silence {
+    fn lasts(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// Records that the target did not answer. Of several calls at once, one counts.
+    fn extend(&mut self, now: Timestamp) {
+        if self.lasts(now) {
+            return;
+        }
+        let doubled = FIRST_SILENCE.saturating_mul(2_u32.saturating_pow(self.times));
+        self.times = self.times.saturating_add(1);
+        self.until = Some(now.after(doubled.min(LONGEST_SILENCE)));
+    }
+}
 
 /// Cleans all projections of an engine's ledger.
 pub struct ProjectionCleaner {
     engine: Weak<Engine>,
-    projections: Vec<Arc<Projection>>,
+    projections: Vec<(Arc<Projection>, Mutex<Silence>)>,
     clock: Arc<dyn Clock>,
 }
 
@@ -33,9 +65,10 @@ impl ProjectionCleaner {
         if projections.is_empty() {
             return;
         }
+        let projections = projections.into_iter();
         engine.set_cleaner(Arc::new(Self {
             engine: Arc::downgrade(engine),
-            projections,
+            projections: projections.map(|p| (p, Mutex::default())).collect(),
             clock,
         }));
     }
@@ -52,7 +85,7 @@ impl Cleaner for ProjectionCleaner {
         let Some(engine) = self.engine.upgrade() else {
             return receipts;
         };
-        for projection in &self.projections {
+        for (projection, silence) in &self.projections {
             let calls = Calls {
                 engine: &engine,
                 projection,
@@ -62,7 +95,7 @@ impl Cleaner for ProjectionCleaner {
             if !projection.selection.has_tenant(tenant) && !may_show_others(calls).await {
                 continue;
             }
-            let (status, remains) = clean(calls, &key).await;
+            let (status, remains) = clean(calls, &key, silence).await;
             receipts.push(StoreReceipt {
                 store: "projection",
                 name: Some(projection.name.as_str().into()),
@@ -75,33 +108,46 @@ impl Cleaner for ProjectionCleaner {
 }
 
 /// Cleans one projection; returns the status for the receipt, and where bytes may remain.
-async fn clean(calls: Calls<'_>, key: &SessionKey) -> (&'static str, Option<&'static str>) {
-    let projection = calls.projection;
+async fn clean(
+    calls: Calls<'_>,
+    key: &SessionKey,
+    silence: &Mutex<Silence>,
+) -> (&'static str, Option<&'static str>) {
+    let (projection, now) = (calls.projection, calls.clock.now());
     let uncleaned = Uncleaned {
         tenant: key.tenant.clone(),
         session: key.session.clone(),
         commit: calls.newest_commit(key),
-        since: calls.clock.now(),
+        since: now,
     };
-    let end = Instant::now() + projection.clean_timeout;
+    if lock(silence).lasts(now) {
+        add_for_later(calls, &uncleaned).await;
+        return (PENDING, None);
+    }
+    let began = Instant::now();
+    let end = began + projection.clean_timeout;
     let cleaned = timeout_at(end, clean_directly(calls, &uncleaned)).await;
-    let cleaned = cleaned.map_err(|_| "no answer in time".to_owned());
-    match cleaned.and_then(|cleaned| cleaned.map_err(|error| format!("{error:?}"))) {
+    let no_answer = || StepError::from(TargetError::Unavailable("no answer in time".to_owned()));
+    let cleaned = cleaned.unwrap_or_else(|_| Err(no_answer()));
+    if cleaned.is_err() && began.elapsed() >= projection.clean_timeout / 2 {
+        lock(silence).extend(calls.clock.now());
+    } else {
+        *lock(silence) = Silence::default();
+    }
+    match cleaned {
         Ok(Direct::Empty) => (ERASED, None),
-        Ok(Direct::Cleaned(remains)) => {
-            match timeout_at(end, wait_for_holder(calls, &uncleaned)).await {
+        Ok(Direct::Cleaned { remains, is_shared }) => {
+            match timeout_at(end, wait_for_others(calls, &uncleaned, is_shared)).await {
                 Ok(Ok(())) => (ERASED, remains),
                 Ok(Err(_)) | Err(_) => (PENDING, None),
             }
         }
         Ok(Direct::Unknown) => (PENDING, None),
         Err(error) => {
-            tracing::warn!(projection = %projection.name, session_id = %key.session, error,
+            tracing::warn!(projection = %projection.name, session_id = %key.session, ?error,
                 "the projection was not cleaned; this is repeated");
             // The target may still be executing a call, so the session is cleaned once more after it.
-            if let Err(failure) = add(calls, &uncleaned).await {
-                tracing::error!(%failure, "the cleaning was not recorded; it follows when the feed reaches the commit");
-            }
+            add_for_later(calls, &uncleaned).await;
             (PENDING, None)
         }
     }
@@ -111,25 +157,43 @@ async fn clean(calls: Calls<'_>, key: &SessionKey) -> (&'static str, Option<&'st
 enum Direct {
     /// The target has no generation.
     Empty,
-    /// Where bytes may remain.
-    Cleaned(Option<&'static str>),
+    /// It is clean.
+    Cleaned {
+        /// Where bytes may remain.
+        remains: Option<&'static str>,
+        /// Whether another process may write rows that it read before.
+        is_shared: bool,
+    },
     /// The target shows a generation that the store does not know. The projector replaces it.
     Unknown,
 }
 
-/// Records that the session must be cleaned.
-async fn add(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<(), Failure> {
-    let key = uncleaned.key();
+/// Records that the session must be cleaned. Returns whether another process may be cleaning it, too: that one is no
+/// longer named, and begins anew when it notices.
+async fn add(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<bool, Failure> {
+    let (key, now) = (uncleaned.key(), calls.clock.now());
+    let is_shared = AtomicBool::new(false);
     change_uncleaned(calls.engine.ledger(), &calls.projection.name, |entries| {
+        let mut same = entries.iter().filter(|entry| entry.key() == key);
+        let is_recent = same.any(|entry| now < entry.since.after(ATTEMPT_MAX));
+        is_shared.store(is_recent, Ordering::Relaxed);
         entries.retain(|entry| entry.key() != key);
         entries.push(uncleaned.clone());
     })
-    .await
+    .await?;
+    Ok(is_shared.into_inner())
+}
+
+/// As [`add`]. A failure is only logged, because the feed contains the commit.
+async fn add_for_later(calls: Calls<'_>, uncleaned: &Uncleaned) {
+    if let Err(failure) = add(calls, uncleaned).await {
+        tracing::error!(%failure, "the cleaning was not recorded; it follows when the feed reaches the commit");
+    }
 }
 
 /// Records that the session must be cleaned, and cleans it.
 async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direct, StepError> {
-    add(calls, uncleaned).await?;
+    let is_shared = add(calls, uncleaned).await?;
     let key = uncleaned.key();
     let mut generations = known_generations(calls).await?;
     let mut is_repeated = false;
@@ -159,7 +223,10 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
         {
             let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
             if is_repeated || read_uncleaned(ledger, name).await?.contains(uncleaned) {
-                return Ok(Direct::Cleaned(refreshed.cleaned.remains));
+                return Ok(Direct::Cleaned {
+                    remains: refreshed.cleaned.remains,
+                    is_shared: is_shared && !is_repeated && !refreshed.has_rows,
+                });
             }
             // Another process has cleaned the session meanwhile. It may have read a newer state of it, and rows of an
             // older one may have been written here after that.
@@ -191,8 +258,12 @@ async fn known_generations(calls: Calls<'_>) -> Result<Vec<u64>, Failure> {
 
 /// Waits until the process that feeds the projection has cleaned the session too: it may have read the session before
 /// the commit, and have written it after the cleaning here. If no process has a claim, none can be writing what it read
-/// before the commit.
-async fn wait_for_holder(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<(), Failure> {
+/// before the commit; but with `is_shared` one that redacts the session can, and cleans it again after that.
+async fn wait_for_others(
+    calls: Calls<'_>,
+    uncleaned: &Uncleaned,
+    is_shared: bool,
+) -> Result<(), Failure> {
     let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
     let key = uncleaned.key();
     loop {
@@ -202,7 +273,7 @@ async fn wait_for_holder(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<(), 
             return Ok(());
         }
         let state = read_state(ledger, name).await?;
-        if state.live_claim(calls.clock.now()).is_none() {
+        if !is_shared && state.live_claim(calls.clock.now()).is_none() {
             return change_uncleaned(ledger, name, |entries| {
                 entries.retain(|entry| entry != uncleaned);
             })

@@ -198,15 +198,63 @@ async fn a_redaction_that_writes_after_an_erasure_brings_nothing_back() {
     let (called, go) = world.target.pause_write();
     let erasing = async {
         called.await.unwrap();
-        let receipt = world.erase("s").await;
+        let receipt = world.impatient_process().erase("s").await;
         go.send(()).unwrap();
         receipt
     };
     let (redacted, erased) = tokio::join!(world.redact("s"), erasing);
-    assert_eq!([redacted.status, erased.status], [ERASED; 2]);
+    // Until the redaction has written, it may bring the words back.
+    assert_eq!([redacted.status, erased.status], [ERASED, PENDING]);
     assert!(!world.holds_secret());
     assert_eq!(world.status().await.uncleaned, 0);
+    assert_eq!(world.erase("s").await.status, ERASED, "repeated");
     world.fill().await;
+    world.check().await;
+}
+
+#[tokio::test]
+async fn what_a_redaction_writes_after_an_erasure_is_removed_although_its_process_ends() {
+    let world = World::new();
+    world.create_with_secret("s").await;
+    world.answer("s", "r2", SECRET).await;
+    world.fill().await;
+    let (called, go) = world.target.pause_write();
+    let erasing = async {
+        called.await.unwrap();
+        let receipt = world.impatient_process().erase("s").await;
+        world.target.hang_at(1, true);
+        go.send(()).unwrap();
+        world.target.hung().await;
+        receipt
+    };
+    let receipt = tokio::select! {
+        receipt = erasing => receipt,
+        _ = world.redact("s") => unreachable!("its process ends"),
+    };
+    assert!(world.holds_secret(), "the words were written back");
+    assert_eq!(receipt.status, PENDING);
+    assert_eq!(world.status().await.uncleaned, 1);
+    world.fill().await;
+    assert!(!world.holds_secret());
+    assert_eq!(world.status().await.uncleaned, 0);
+    world.check().await;
+}
+
+#[tokio::test]
+async fn after_a_missing_answer_the_next_receipts_are_pending_at_once() {
+    let world = World::impatient();
+    filled(&world).await;
+    world.target.hang_at(1, false);
+    assert_eq!(world.redact("redacted").await.status, PENDING);
+    let calls = world.target.calls();
+    assert_eq!(world.erase("erased").await.status, PENDING);
+    assert_eq!(world.target.calls(), calls, "the target is not called");
+    assert_eq!(world.status().await.uncleaned, 2);
+    world.clock.advance(5_000_000);
+    assert_eq!(world.erase("other").await.status, ERASED);
+    world.fill().await;
+    assert!(!world.holds_secret());
+    assert_eq!(world.status().await.uncleaned, 0);
     world.check().await;
 }
 

@@ -64,6 +64,16 @@ impl World {
         Self::over(ledger, clock, target, Selection::default(), clean_timeout)
     }
 
+    /// The same store and target in another process, in which a receipt waits only briefly.
+    pub(super) fn impatient_process(&self) -> Self {
+        let (ledger, clock) = (self.ledger.clone(), self.clock.clone());
+        let (selection, wait) = (
+            self.projection.selection.clone(),
+            Duration::from_millis(200),
+        );
+        Self::over(ledger, clock, self.target.clone(), selection, wait)
+    }
+
     /// The same store and target with other settings, in another process.
     pub(super) fn with_selection(&self, selection: Selection) -> Self {
         let (ledger, clock) = (self.ledger.clone(), self.clock.clone());
