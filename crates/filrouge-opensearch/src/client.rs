@@ -7,8 +7,8 @@ use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde_json::Value;
 
-/// The maximum number of bytes of a response.
-const MAX_RESPONSE_BYTES: usize = 256 << 20;
+/// The maximum number of bytes of a response, unless the caller of [`Client::send_within`] names another one.
+pub const MAX_RESPONSE_BYTES: usize = 256 << 20;
 
 /// The maximum time until a connection is open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,10 +54,12 @@ pub enum ClientError {
     /// The server does not answer, or asks to try again. Repeating the request can help.
     #[error("{0}")]
     Unavailable(String),
-    /// The server or the client refuses the request: a wrong address, wrong credentials, no permission, a response that
-    /// is too large.
+    /// The server or the client refuses the request: a wrong address, wrong credentials, no permission.
     #[error("{0}")]
     Refused(String),
+    /// The response has more than this number of bytes.
+    #[error("a response of more than {0} bytes")]
+    TooLarge(usize),
 }
 
 /// A client of one search engine.
@@ -144,12 +146,27 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Unavailable`] without a response, and for the statuses 408, 429 and 5xx; [`ClientError::Refused`]
-    /// for 401 and 403.
+    /// for 401 and 403; [`ClientError::TooLarge`] for a response of more than 256 MiB.
     pub async fn send(
         &self,
         method: Method,
         path: &str,
         body: Body,
+    ) -> Result<Answer, ClientError> {
+        self.send_within(method, path, body, MAX_RESPONSE_BYTES)
+            .await
+    }
+
+    /// As [`Self::send`]; the response has at most `max_bytes`.
+    ///
+    /// # Errors
+    /// Those of [`Self::send`].
+    pub async fn send_within(
+        &self,
+        method: Method,
+        path: &str,
+        body: Body,
+        max_bytes: usize,
     ) -> Result<Answer, ClientError> {
         let request = self.http.request(method, format!("{}/{path}", self.base));
         let request = self.authenticated(request);
@@ -167,7 +184,7 @@ impl Client {
         if let Some(error) = general_error(&response) {
             return Err(error);
         }
-        let bytes = read(response).await?;
+        let bytes = read(response, max_bytes).await?;
         let body = serde_json::from_slice(&bytes).unwrap_or_default();
         Ok(Answer { status, body })
     }
@@ -204,12 +221,11 @@ fn general_error(response: &Response) -> Option<ClientError> {
     })
 }
 
-async fn read(mut response: Response) -> Result<Vec<u8>, ClientError> {
+async fn read(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, ClientError> {
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(unavailable)? {
-        if bytes.len() + piece.len() > MAX_RESPONSE_BYTES {
-            let message = format!("a response of more than {MAX_RESPONSE_BYTES} bytes");
-            return Err(ClientError::Refused(message));
+        if bytes.len() + piece.len() > max_bytes {
+            return Err(ClientError::TooLarge(max_bytes));
         }
         bytes.extend_from_slice(&piece);
     }

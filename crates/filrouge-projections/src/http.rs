@@ -1,7 +1,8 @@
 //! The client of search engines, with the errors of targets.
 
-use filrouge_opensearch::client::ClientError;
-pub(crate) use filrouge_opensearch::client::{Answer, Body, Client};
+pub(crate) use filrouge_opensearch::client::{
+    Answer, Body, Client, ClientError, MAX_RESPONSE_BYTES,
+};
 pub use filrouge_opensearch::client::{Credentials, Endpoint};
 
 use crate::TargetError;
@@ -11,6 +12,7 @@ impl From<ClientError> for TargetError {
         match error {
             ClientError::Unavailable(why) => Self::Unavailable(why),
             ClientError::Refused(why) => Self::Refused(why),
+            ClientError::TooLarge(_) => Self::Refused(error.to_string()),
         }
     }
 }

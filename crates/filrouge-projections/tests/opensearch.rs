@@ -14,6 +14,7 @@ use filrouge_projections::{
 };
 use filrouge_testbed::third_party::or_report_untested;
 use filrouge_types::RawJson;
+use serde_json::Value;
 use support::{ALL, key, rows_of, stored, update, write};
 
 /// A target with indices of its own; `None` where OpenSearch is unavailable.
@@ -136,6 +137,27 @@ async fn unusual_content_is_stored() {
     write(&target, 1, std::slice::from_ref(&unusual)).await;
     let rows = support::sorted(target.rows(&unusual));
     assert_eq!(stored(&target, 1, &key).await, rows);
+}
+
+/// A session with more bytes than one response may have is read in smaller pages.
+#[tokio::test]
+async fn large_documents_are_read_in_smaller_pages() {
+    let Some(target) = target("large", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let question = "word ".repeat(200_000);
+    let large = update(&key, 3, &[question.as_str(); 5]);
+    write(&target, 1, std::slice::from_ref(&large)).await;
+    let rows = support::sorted(target.rows(&large));
+    let bytes: usize = rows
+        .iter()
+        .map(|row| Value::from(row.content.clone()).to_string().len())
+        .sum();
+    assert!(bytes > 16 << 20, "{bytes}");
+    // Without the rows in the message, which are large.
+    assert!(stored(&target, 1, &key).await == rows);
 }
 
 #[derive(Debug)]

@@ -3,15 +3,17 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{OpenSearch, rows};
+use super::{OpenSearch, rows, unexpected};
 use crate::content::session_digest;
-use crate::http::Body;
+use crate::http::{Body, ClientError, MAX_RESPONSE_BYTES};
 use crate::{Row, SessionKey, TargetError};
 
 /// The maximum number of sessions of a response.
 const MAX_SESSIONS: usize = 5_000;
-/// The number of documents that a response has. An item may have 16 MiB.
+/// The maximum number of documents of a response.
 const PAGE: usize = 100;
+/// The maximum number of bytes of a response with several documents. One document may have more.
+const PAGE_BYTES: usize = 16 << 20;
 
 impl OpenSearch {
     /// The sessions of which an index has documents, in the order of their keys.
@@ -59,20 +61,35 @@ impl OpenSearch {
         self.refresh(index).await?;
         let digest = session_digest(key);
         let path = format!("{index}/_search?routing={digest}");
-        let mut stored = Vec::new();
+        let (mut stored, mut size) = (Vec::new(), PAGE);
         let mut after = Value::Null;
         loop {
             let mut query = json!({
-                "size": PAGE,
+                "size": size,
                 "track_total_hits": false,
                 "query": { "bool": { "filter": { "term": { "session_digest": digest } } } },
                 "sort": ["doc_type", "rank"],
             });
             if !after.is_null() {
-                query["search_after"] = after;
+                query["search_after"] = after.clone();
             }
-            let found = self.request(Method::POST, &path, Body::Json(query)).await?;
-            let hits = found["hits"]["hits"].as_array();
+            let max_bytes = match size {
+                1 => MAX_RESPONSE_BYTES,
+                _ => PAGE_BYTES,
+            };
+            let (body, client) = (Body::Json(query), &self.client);
+            let answer = client.send_within(Method::POST, &path, body, max_bytes);
+            let answer = match answer.await {
+                Err(ClientError::TooLarge(_)) if size > 1 => {
+                    size /= 2;
+                    continue;
+                }
+                answer => answer?,
+            };
+            if !answer.status.is_success() {
+                return Err(unexpected(&answer));
+            }
+            let hits = answer.body["hits"]["hits"].as_array();
             let Some(hits) = hits.filter(|hits| !hits.is_empty()) else {
                 return Ok(stored);
             };
