@@ -1,15 +1,18 @@
 //! Which tenants, channels and fields a projection has, and what is masked in them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use filrouge_engine::{Masked, mask_json, mask_text};
 use filrouge_types::{
     Channel, Item, JsonText, RawJson, Session, TenantId, Turn, replace_lone_surrogates,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::personal::mask_personal;
 use crate::target::SessionUpdate;
+
+/// The version of what is masked. A projection with rows of another one is rebuilt.
+const MASKS_VERSION: u32 = 2;
 
 filrouge_types::words!(
     /// A part of sessions that a projection can leave out.
@@ -89,11 +92,15 @@ impl Selection {
             channels.iter().map(Channel::to_string).collect()
         };
         let without = self.without.iter().map(|field| field.as_str());
+        let masks = match self.mask_personal_data {
+            true => Value::from(MASKS_VERSION),
+            false => Value::from(false),
+        };
         json!({
             "tenants": self.tenants,
             "channels": self.channels.as_ref().map(words),
             "without": without.collect::<Vec<_>>(),
-            "mask_personal_data": self.mask_personal_data,
+            "mask_personal_data": masks,
         })
         .to_string()
     }
@@ -214,7 +221,7 @@ impl Selection {
         masked.or(without_credentials)
     }
 
-    /// Masks the strings of a JSON value. A value that cannot be parsed becomes `null`.
+    /// Masks the strings of a JSON value and the names of its members. A value that cannot be parsed becomes `null`.
     fn mask(&self, json: &mut RawJson) {
         if let Some(masked) = mask_json(json.as_str(), &mut Masked::default()) {
             *json = RawJson::from_checked(masked);
@@ -230,7 +237,7 @@ impl Selection {
     }
 }
 
-/// Masks personal data in the strings of a value. Returns whether there was any.
+/// Masks personal data in the strings of a value, and in the names of members. Returns whether there was any.
 fn mask_strings(value: &mut Value) -> bool {
     match value {
         Value::String(text) => match mask_personal(text) {
@@ -243,9 +250,67 @@ fn mask_strings(value: &mut Value) -> bool {
         Value::Array(values) => values
             .iter_mut()
             .fold(false, |any, value| mask_strings(value) | any),
-        Value::Object(members) => members
-            .values_mut()
-            .fold(false, |any, value| mask_strings(value) | any),
+        Value::Object(members) => {
+            let any = members
+                .values_mut()
+                .fold(false, |any, value| mask_strings(value) | any);
+            mask_names(members) | any
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Masks personal data in the names of members. Of names that become equal, the later ones get a number, so that no
+/// member is lost. Returns whether there was any.
+fn mask_names(members: &mut Map<String, Value>) -> bool {
+    if members.keys().all(|name| mask_personal(name).is_none()) {
+        return false;
+    }
+    let mut numbers: HashMap<String, u64> = HashMap::new();
+    for (name, value) in std::mem::take(members) {
+        let name = mask_personal(&name).unwrap_or(name);
+        let mut unique = name.clone();
+        while members.contains_key(&unique) {
+            let number = numbers.entry(name.clone()).or_insert(1);
+            *number += 1;
+            unique = format!("{name} {number}");
+        }
+        members.insert(unique, value);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_members_are_masked_and_no_member_is_lost() {
+        let selection = Selection {
+            mask_personal_data: true,
+            ..Selection::default()
+        };
+        let masked = |json: &str| {
+            let mut json = RawJson::from_checked(json);
+            selection.mask(&mut json);
+            serde_json::from_str::<Value>(json.as_str()).unwrap()
+        };
+        assert_eq!(
+            masked(
+                r#"{"ann@example.org":1,"bob@example.org":{"+49 30 1234567":["eve@example.org"]},"[masked:email]":3,"plain":4}"#
+            ),
+            json!({
+                "[masked:email]": 3,
+                "[masked:email] 2": 1,
+                "[masked:email] 3": { "[masked:phone]": ["[masked:email]"] },
+                "plain": 4,
+            })
+        );
+        let many: Map<String, Value> = (0..1000)
+            .map(|n| (format!("user{n}@example.org"), Value::from(n)))
+            .collect();
+        let many = masked(&Value::Object(many).to_string());
+        assert_eq!(many.as_object().unwrap().len(), 1000);
+        assert!(!many.to_string().contains("example.org"));
     }
 }
