@@ -22,6 +22,7 @@ where
     cleaning_reaches_all_generations_and_spares_newer_rows(&empty().await).await;
     sessions_are_listed_by_page(&empty().await).await;
     a_generation_has_one_stamp(&empty().await).await;
+    similar_keys_are_kept_apart(&empty().await).await;
 }
 
 /// A key of the tenant `t`.
@@ -308,4 +309,41 @@ pub async fn a_generation_has_one_stamp<T: Target>(target: &T) {
     checked(target.create(1).await);
     checked(target.publish(1).await);
     assert_eq!(checked(target.stamp(1).await), Some(stamp(6_000_000_000)));
+}
+
+/// Keys that differ only in case or in white space, and keys with characters that have a meaning in patterns, queries,
+/// paths and names of indices.
+async fn similar_keys_are_kept_apart<T: Target>(target: &T) {
+    const TENANTS: [&str; 12] = [
+        "t", "T", "t ", "t*", "t?", "t%", "t\"", "t') --", "t,T", "t/T", "..", "_all",
+    ];
+    const SESSIONS: [&str; 6] = ["s", "S", "s*", "s_", "s\\", "s\"}) {"];
+    checked(target.create(1).await);
+    let sessions_of = |tenant| {
+        SESSIONS.map(|session| SessionKey {
+            tenant: id(tenant),
+            session: id(session),
+        })
+    };
+    let mut keys: Vec<SessionKey> = TENANTS.into_iter().flat_map(sessions_of).collect();
+    let update_of = |key: &SessionKey| {
+        let title = format!("{} {}", key.tenant, key.session);
+        update(key, 5, &title, 1)
+    };
+    let rows = |key: &SessionKey| rows_of(target, &update_of(key), true);
+    write(target, 1, keys.iter().map(rows).collect()).await;
+    keys.sort();
+    // Each is cleaned alone: all others stay as they were.
+    for cleaned in ["t", "t*"] {
+        assert_eq!(checked(target.sessions(1, None, 1_000).await), keys);
+        for key in &keys {
+            let rows = sorted(target.rows(&update_of(key)));
+            assert_eq!(stored(target, 1, key).await, rows, "{key:?}");
+        }
+        for key in sessions_of(cleaned) {
+            checked(target.clean(&key, 5).await);
+            keys.retain(|other| *other != key);
+        }
+    }
+    assert_eq!(checked(target.sessions(1, None, 1_000).await), keys);
 }

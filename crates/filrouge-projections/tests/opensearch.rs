@@ -139,6 +139,25 @@ async fn unusual_content_is_stored() {
     assert_eq!(stored(&target, 1, &key).await, rows);
 }
 
+/// Names of metadata, which callers choose, have no meaning as patterns, paths or queries.
+#[tokio::test]
+async fn names_with_metacharacters_are_only_names() {
+    let Some(target) = target("names", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let mut hostile: SessionUpdate = update(&key, 3, &["Why?"]);
+    hostile.recorded.session.metadata = RawJson::from_checked(
+        r#"{"*":1,"a*":2,"a?b":3,"\"}":4,"a\\b":5,"$ne":{"$gt":""},"') OR 1=1 --":6,"_id":"x","_routing":"y","version":9,"tenant_id":"other"," ":7,"é[0]":8}"#,
+    );
+    write(&target, 1, std::slice::from_ref(&hostile)).await;
+    let rows = support::sorted(target.rows(&hostile));
+    assert_eq!(stored(&target, 1, &key).await, rows);
+    target.clean(&key, 3).await.unwrap();
+    assert!(stored(&target, 1, &key).await.is_empty());
+}
+
 /// A session with more bytes than one response may have is read in smaller pages.
 #[tokio::test]
 async fn large_documents_are_read_in_smaller_pages() {
