@@ -311,9 +311,9 @@ pub async fn a_generation_has_one_stamp<T: Target>(target: &T) {
     assert_eq!(checked(target.stamp(1).await), Some(stamp(6_000_000_000)));
 }
 
-/// Keys that differ only in case or in white space, and keys with characters that have a meaning in patterns, queries,
-/// paths and names of indices.
-async fn similar_keys_are_kept_apart<T: Target>(target: &T) {
+/// Tests keys that differ only in case or in white space, and keys with characters that have a meaning in patterns,
+/// queries, paths and names of indices. Panics if an empty target mixes them up.
+pub async fn similar_keys_are_kept_apart<T: Target>(target: &T) {
     const TENANTS: [&str; 12] = [
         "t", "T", "t ", "t*", "t?", "t%", "t\"", "t') --", "t,T", "t/T", "..", "_all",
     ];

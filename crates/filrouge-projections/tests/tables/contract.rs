@@ -43,6 +43,10 @@ pub(crate) async fn hostile_texts_are_only_texts(world: &World) {
     }
 }
 
+pub(crate) async fn similar_keys_are_kept_apart(world: &World) {
+    filrouge_projections::contract::similar_keys_are_kept_apart(&world.tables).await;
+}
+
 /// A part of a session: one turn.
 fn one_turn(key: &SessionKey, version: u64, number: u8, words: &str) -> SessionUpdate {
     let turns = vec![turn(key.session.as_str(), number, words)];

@@ -37,6 +37,7 @@ mod both {
     on_both!(contract:
         rows_are_returned_as_they_were_written,
         hostile_texts_are_only_texts,
+        similar_keys_are_kept_apart,
         an_older_row_never_replaces_a_newer_one,
         an_entire_update_deletes_other_rows,
         a_removed_session_does_not_come_back,
