@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::calls::{Calls, StepError};
 use crate::projection::Projection;
-use crate::state::{Uncleaned, change_uncleaned, read_state, read_uncleaned};
+use crate::state::{State, Uncleaned, change_uncleaned, read_state, read_uncleaned};
 use crate::target::{SessionKey, TargetError};
 
 /// How often the note is read while the process that feeds the projection cleans it.
@@ -124,9 +124,30 @@ async fn clean(
         add_for_later(calls, &uncleaned).await;
         return (PENDING, None);
     }
-    let began = Instant::now();
-    let end = began + projection.clean_timeout;
-    let cleaned = timeout_at(end, clean_directly(calls, &uncleaned)).await;
+    let end = Instant::now() + projection.clean_timeout;
+    loop {
+        let cleaned = match clean_until(calls, &uncleaned, end, silence).await {
+            Some(Direct::Cleaned(cleaned)) => cleaned,
+            Some(Direct::Empty) => return (ERASED, None),
+            Some(Direct::Unknown) | None => return (PENDING, None),
+        };
+        match timeout_at(end, wait_for_others(calls, &uncleaned, &cleaned)).await {
+            Ok(Ok(Waited::Done)) => return (ERASED, cleaned.remains),
+            Ok(Ok(Waited::ClaimEnded)) => {}
+            Ok(Err(_)) | Err(_) => return (PENDING, None),
+        }
+    }
+}
+
+/// Cleans the session directly. `None` if this fails, or has not ended at `end`: then it is repeated later.
+async fn clean_until(
+    calls: Calls<'_>,
+    uncleaned: &Uncleaned,
+    end: Instant,
+    silence: &Mutex<Silence>,
+) -> Option<Direct> {
+    let (projection, began) = (calls.projection, Instant::now());
+    let cleaned = timeout_at(end, clean_directly(calls, uncleaned)).await;
     let no_answer = || StepError::from(TargetError::Unavailable("no answer in time".to_owned()));
     let cleaned = cleaned.unwrap_or_else(|_| Err(no_answer()));
     if cleaned.is_err() && began.elapsed() >= projection.clean_timeout / 2 {
@@ -135,20 +156,13 @@ async fn clean(
         *lock(silence) = Silence::default();
     }
     match cleaned {
-        Ok(Direct::Empty) => (ERASED, None),
-        Ok(Direct::Cleaned { remains, is_shared }) => {
-            match timeout_at(end, wait_for_others(calls, &uncleaned, is_shared)).await {
-                Ok(Ok(())) => (ERASED, remains),
-                Ok(Err(_)) | Err(_) => (PENDING, None),
-            }
-        }
-        Ok(Direct::Unknown) => (PENDING, None),
+        Ok(direct) => Some(direct),
         Err(error) => {
-            tracing::warn!(projection = %projection.name, session_id = %key.session, ?error,
+            tracing::warn!(projection = %projection.name, session_id = %uncleaned.session, ?error,
                 "the projection was not cleaned; this is repeated");
             // The target may still be executing a call, so the session is cleaned once more after it.
-            add_for_later(calls, &uncleaned).await;
-            (PENDING, None)
+            add_for_later(calls, uncleaned).await;
+            None
         }
     }
 }
@@ -158,14 +172,27 @@ enum Direct {
     /// The target has no generation.
     Empty,
     /// It is clean.
-    Cleaned {
-        /// Where bytes may remain.
-        remains: Option<&'static str>,
-        /// Whether another process may write rows that it read before.
-        is_shared: bool,
-    },
+    Cleaned(CleanedTarget),
     /// The target shows a generation that the store does not know. The projector replaces it.
     Unknown,
+}
+
+/// A target that was cleaned, and who may write to it what was read before the commit.
+struct CleanedTarget {
+    /// Where bytes may remain.
+    remains: Option<&'static str>,
+    /// Whether a process had the claim before the cleaning.
+    has_holder: bool,
+    /// Whether another process may be redacting the session.
+    is_shared: bool,
+}
+
+/// How a wait for other processes ended.
+enum Waited {
+    /// None of them can write what it read before the commit.
+    Done,
+    /// The claim has ended, perhaps after a write: the session must be cleaned again.
+    ClaimEnded,
 }
 
 /// Records that the session must be cleaned. Returns whether another process may be cleaning it, too: that one is no
@@ -174,8 +201,10 @@ async fn add(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<bool, Failure> {
     let (key, now) = (uncleaned.key(), calls.clock.now());
     let is_shared = AtomicBool::new(false);
     change_uncleaned(calls.engine.ledger(), &calls.projection.name, |entries| {
-        let mut same = entries.iter().filter(|entry| entry.key() == key);
-        let is_recent = same.any(|entry| now < entry.since.after(ATTEMPT_MAX));
+        let mut others = entries
+            .iter()
+            .filter(|entry| entry.key() == key && *entry != uncleaned);
+        let is_recent = others.any(|entry| now < entry.since.after(ATTEMPT_MAX));
         is_shared.store(is_recent, Ordering::Relaxed);
         entries.retain(|entry| entry.key() != key);
         entries.push(uncleaned.clone());
@@ -195,7 +224,9 @@ async fn add_for_later(calls: Calls<'_>, uncleaned: &Uncleaned) {
 async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direct, StepError> {
     let is_shared = add(calls, uncleaned).await?;
     let key = uncleaned.key();
-    let mut generations = known_generations(calls).await?;
+    let state = read_state(calls.engine.ledger(), &calls.projection.name).await?;
+    let has_holder = state.live_claim(calls.clock.now()).is_some();
+    let mut generations = generations_of(&state);
     let mut is_repeated = false;
     loop {
         if generations.is_empty() {
@@ -223,10 +254,11 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
         {
             let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
             if is_repeated || read_uncleaned(ledger, name).await?.contains(uncleaned) {
-                return Ok(Direct::Cleaned {
+                return Ok(Direct::Cleaned(CleanedTarget {
                     remains: refreshed.cleaned.remains,
+                    has_holder,
                     is_shared: is_shared && !is_repeated && !refreshed.has_rows,
-                });
+                }));
             }
             // Another process has cleaned the session meanwhile. It may have read a newer state of it, and rows of an
             // older one may have been written here after that.
@@ -250,34 +282,40 @@ async fn may_show_others(calls: Calls<'_>) -> bool {
 
 async fn known_generations(calls: Calls<'_>) -> Result<Vec<u64>, Failure> {
     let state = read_state(calls.engine.ledger(), &calls.projection.name).await?;
-    Ok(state
-        .generations()
-        .map(|filled| filled.generation)
-        .collect())
+    Ok(generations_of(&state))
+}
+
+fn generations_of(state: &State) -> Vec<u64> {
+    let generations = state.generations();
+    generations.map(|filled| filled.generation).collect()
 }
 
 /// Waits until the process that feeds the projection has cleaned the session too: it may have read the session before
-/// the commit, and have written it after the cleaning here. If no process has a claim, none can be writing what it read
-/// before the commit; but with `is_shared` one that redacts the session can, and cleans it again after that.
+/// the commit, and have written it after the cleaning here. A process that had no claim before the cleaning reads the
+/// session after the commit. One that redacts the session needs no claim, and removes its entry after its write.
 async fn wait_for_others(
     calls: Calls<'_>,
     uncleaned: &Uncleaned,
-    is_shared: bool,
-) -> Result<(), Failure> {
+    cleaned: &CleanedTarget,
+) -> Result<Waited, Failure> {
     let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
     let key = uncleaned.key();
     loop {
         // A later redaction of the session may have replaced the entry.
         let entries = read_uncleaned(ledger, name).await?;
         if entries.iter().all(|entry| entry.key() != key) {
-            return Ok(());
+            return Ok(Waited::Done);
         }
         let state = read_state(ledger, name).await?;
-        if !is_shared && state.live_claim(calls.clock.now()).is_none() {
-            return change_uncleaned(ledger, name, |entries| {
+        if !cleaned.is_shared && state.live_claim(calls.clock.now()).is_none() {
+            if cleaned.has_holder {
+                return Ok(Waited::ClaimEnded);
+            }
+            change_uncleaned(ledger, name, |entries| {
                 entries.retain(|entry| entry != uncleaned);
             })
-            .await;
+            .await?;
+            return Ok(Waited::Done);
         }
         sleep(POLL_INTERVAL).await;
     }

@@ -190,6 +190,39 @@ async fn words_that_were_read_before_the_erasure_and_written_after_it_are_remove
 }
 
 #[tokio::test]
+async fn words_that_a_process_writes_before_it_stops_are_removed() {
+    let world = World::new();
+    world.create("s").await;
+    world.fill().await;
+    let (called, go) = world.target.pause_write();
+    world.answer("s", "r1", SECRET).await;
+    let feeding = async {
+        let mut projector = world.projector();
+        for _ in 0..2 {
+            projector.step().await.unwrap();
+        }
+        projector.release().await;
+    };
+    let erasing = async {
+        called.await.unwrap();
+        let before = world.target.calls();
+        let resuming = async {
+            while world.target.calls() == before {
+                tokio::task::yield_now().await;
+            }
+            go.send(()).unwrap();
+        };
+        tokio::join!(world.erase("s"), resuming).0
+    };
+    let ((), receipt) = tokio::join!(feeding, erasing);
+    assert_eq!(receipt.status, ERASED);
+    assert!(!world.holds_secret());
+    assert_eq!(world.status().await.uncleaned, 0);
+    world.fill().await;
+    world.check().await;
+}
+
+#[tokio::test]
 async fn a_redaction_that_writes_after_an_erasure_brings_nothing_back() {
     let world = World::new();
     world.create_with_secret("s").await;
