@@ -7,12 +7,14 @@ use sha2::{Digest, Sha256};
 
 use super::{Weaviate, unexpected};
 use crate::TargetError;
-use crate::http::Body;
+use crate::http::{Body, ClientError, MAX_RESPONSE_BYTES};
 
-/// The number of objects that a response has.
+/// The maximum number of objects of a response.
 const PAGE: usize = 100;
 /// The number of objects that a response about several sessions has.
 const PAGE_OF_SESSIONS: usize = 1_000;
+/// The maximum number of bytes of a response with several objects. One object may have more.
+const PAGE_BYTES: usize = 16 << 20;
 
 /// The objects of a session in a collection.
 pub(super) struct Place<'a> {
@@ -45,7 +47,9 @@ impl Weaviate {
         place: &Place<'_>,
         selection: &str,
     ) -> Result<Vec<Value>, TargetError> {
-        let mut objects = Vec::new();
+        let selection = format!("rank {selection} _additional {{id}}");
+        let (collection, tenant) = (place.collection, place.tenant);
+        let (mut objects, mut size) = (Vec::new(), PAGE);
         let mut last_rank = -1;
         loop {
             let arguments = format!(
@@ -55,12 +59,20 @@ impl Weaviate {
                  sort: [{{path: [\"rank\"], order: asc}}]",
                 place.digest
             );
-            let selection = format!("rank {selection} _additional {{id}}");
-            let (collection, tenant) = (place.collection, place.tenant);
-            let page = self
-                .query(collection, tenant, &arguments, PAGE, &selection)
-                .await?;
-            let is_last = page.len() < PAGE;
+            let max_bytes = match size {
+                1 => MAX_RESPONSE_BYTES,
+                _ => PAGE_BYTES,
+            };
+            let page =
+                self.query_within(collection, tenant, &arguments, size, &selection, max_bytes);
+            let page = match page.await? {
+                None if size > 1 => {
+                    size /= 2;
+                    continue;
+                }
+                page => page.ok_or(ClientError::TooLarge(max_bytes))?,
+            };
+            let is_last = page.len() < size;
             last_rank = page
                 .last()
                 .and_then(|object| object["rank"].as_i64())
@@ -116,18 +128,38 @@ impl Weaviate {
         limit: usize,
         selection: &str,
     ) -> Result<Vec<Value>, TargetError> {
+        let max_bytes = MAX_RESPONSE_BYTES;
+        let found = self.query_within(collection, tenant, arguments, limit, selection, max_bytes);
+        Ok(found.await?.ok_or(ClientError::TooLarge(max_bytes))?)
+    }
+
+    /// As [`Self::query`]; `None` if the response has more than `max_bytes`.
+    async fn query_within(
+        &self,
+        collection: &str,
+        tenant: &str,
+        arguments: &str,
+        limit: usize,
+        selection: &str,
+        max_bytes: usize,
+    ) -> Result<Option<Vec<Value>>, TargetError> {
         let query = format!(
             "{{Get {{{collection}(tenant: \"{tenant}\", limit: {limit}, {arguments}) {{{selection}}}}}}}"
         );
         let body = Body::Json(json!({ "query": query }));
-        let mut answer = self.client.send(Method::POST, "v1/graphql", body).await?;
+        let (path, client) = ("v1/graphql", &self.client);
+        let answer = client.send_within(Method::POST, path, body, max_bytes);
+        let mut answer = match answer.await {
+            Err(ClientError::TooLarge(_)) => return Ok(None),
+            answer => answer?,
+        };
         let has_errors = answer.body["errors"]
             .as_array()
             .is_some_and(|e| !e.is_empty());
         if answer.status.is_success() && !has_errors {
             return match answer.body["data"]["Get"][collection].take() {
-                Value::Array(objects) => Ok(objects),
-                _ => Ok(Vec::new()),
+                Value::Array(objects) => Ok(Some(objects)),
+                _ => Ok(Some(Vec::new())),
             };
         }
         // The errors of queries have no codes.
@@ -135,7 +167,7 @@ impl Weaviate {
         let path = format!("v1/schema/{collection}/tenants/{tenant}");
         let tenant = self.client.send(Method::GET, &path, Body::None).await?;
         if tenant.status.as_u16() == 404 {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let message = "a query failed, although its collection and its tenant exist";
         Err(TargetError::Unavailable(message.to_owned()))

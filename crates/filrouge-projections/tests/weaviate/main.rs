@@ -119,6 +119,22 @@ async fn large_versions_are_compared() {
     assert!(stored(&target, 1, &key).await.is_empty());
 }
 
+/// A session with more bytes than one response may have is read in smaller pages.
+#[tokio::test]
+async fn large_objects_are_read_in_smaller_pages() {
+    let Some(target) = target("Bytes", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let key = key("acme", "s1");
+    let question = "word ".repeat(200_000);
+    let large = update(&key, 3, &[question.as_str(); 10]);
+    write(&target, 1, std::slice::from_ref(&large)).await;
+    let rows = support::sorted(target.rows(&large));
+    // Without the rows in the message, which are large.
+    assert!(stored(&target, 1, &key).await == rows);
+}
+
 /// The number of elements of its vectors, and the number that it states.
 #[derive(Debug)]
 struct Lengths(usize, usize);
