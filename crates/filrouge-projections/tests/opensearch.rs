@@ -158,6 +158,26 @@ async fn names_with_metacharacters_are_only_names() {
     assert!(stored(&target, 1, &key).await.is_empty());
 }
 
+/// Names that OpenSearch's parser of objects cuts wrongly: at worst the session is refused, and all others are written.
+#[tokio::test]
+async fn a_name_like_its_path_harms_no_other_session() {
+    let Some(target) = target("paths", None) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let (good, bad) = (key("acme", "good"), key("acme", "bad"));
+    let mut hostile: SessionUpdate = update(&bad, 3, &["Why?"]);
+    hostile.recorded.session.metadata =
+        RawJson::from_checked(r#"{"x":{"metadata.x":[1,2]},"metadata":{"metadata":[[1],[2]]}}"#);
+    let updates = vec![
+        rows_of(&target, &hostile),
+        rows_of(&target, &update(&good, 3, &["Why?"])),
+    ];
+    let refused = target.write(1, updates).await.unwrap();
+    assert!(refused.iter().all(|refused| refused.key == bad));
+    assert_eq!(stored(&target, 1, &good).await.len(), 4);
+}
+
 /// A session with more bytes than one response may have is read in smaller pages.
 #[tokio::test]
 async fn large_documents_are_read_in_smaller_pages() {
