@@ -60,8 +60,13 @@ pub struct ProjectionCleaner {
 }
 
 impl ProjectionCleaner {
-    /// Makes the engine's redactions and erasures clean these projections.
-    pub fn install(engine: &Arc<Engine>, projections: Vec<Arc<Projection>>, clock: Arc<dyn Clock>) {
+    /// Makes the engine's redactions and erasures clean those of these projections that copy the ledger.
+    pub fn install(
+        engine: &Arc<Engine>,
+        mut projections: Vec<Arc<Projection>>,
+        clock: Arc<dyn Clock>,
+    ) {
+        projections.retain(|projection| projection.history.is_none());
         if projections.is_empty() {
             return;
         }

@@ -22,7 +22,7 @@ const REMEMBERED_MAX: usize = 100_000;
 ///
 /// # Errors
 /// The ledger's errors.
-pub async fn selected_sessions(
+pub(crate) async fn selected_sessions(
     engine: &Engine,
     selection: &Selection,
 ) -> Result<BTreeSet<SessionKey>, Failure> {

@@ -1,5 +1,6 @@
 //! Projections: copies of the ledger in other stores, in forms that other programs can query (ADR 0042). A projection
-//! is fed from the ledger, can be rebuilt at any time, and is never authoritative.
+//! is fed from the ledger, can be rebuilt at any time, and is never authoritative. It can also copy the history of
+//! another program ([`ForeignHistory`]).
 //!
 //! A [`Projector`] feeds one [`Projection`]. Of several processes, one writes to a target at a time. The
 //! [`ProjectionCleaner`] cleans the targets after a redaction or an erasure.
@@ -10,6 +11,7 @@ mod content;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 mod feed;
+mod history;
 mod http;
 mod kinds;
 mod opensearch;
@@ -20,6 +22,7 @@ mod projection;
 mod projector;
 mod reading;
 mod selection;
+mod sessions;
 mod state;
 mod status;
 pub mod tables;
@@ -32,14 +35,14 @@ mod weaviate;
 mod tests;
 
 pub use cleaner::ProjectionCleaner;
-pub use feed::selected_sessions;
+pub use history::ForeignHistory;
 pub use http::{Credentials, Endpoint};
 pub use kinds::{KINDS, Kind, TargetSettings};
 pub use opensearch::{OpenSearch, OpenSearchSettings};
 pub use projection::{CountValues, Counts, Projection, ProjectionName, ProjectionNameError};
 pub use projector::Projector;
-pub use reading::read_session;
 pub use selection::{Field, Selection};
+pub use sessions::CurrentSessions;
 pub use state::DeadLetter;
 pub use status::{ProjectionStatus, begin_rebuild, projection_status, retry_dead_letters};
 pub use target::{

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use filrouge_types::lock;
 
+use crate::history::ForeignHistory;
 use crate::selection::Selection;
-use crate::target::{SimilarQuery, SimilarTurn, Target, TargetError};
+use crate::target::{SessionKey, SimilarQuery, SimilarTurn, Target, TargetError};
 
+/// The number of the target's sessions that are listed at once.
+const SESSIONS_PER_PAGE: usize = 500;
 /// The maximum length of a projection's name.
 const NAME_MAX: usize = 40;
 
@@ -60,7 +63,9 @@ pub struct Projection {
     /// The kind of the target, the version of the rows that it makes, such as `opensearch/1`, and those of its settings
     /// on which rows depend. When it changes, the projection is rebuilt.
     pub structure: String,
-    /// What the projection has of the ledger.
+    /// The history of another program that is copied; `None` for the ledger.
+    pub history: Option<Arc<ForeignHistory>>,
+    /// What the projection has of the ledger, or of the history.
     pub selection: Selection,
     /// How long one call of the target may take, at most [`Self::TIMEOUT_MAX`].
     pub timeout: Duration,
@@ -89,8 +94,27 @@ impl Projection {
         within(self.timeout, call).await
     }
 
+    /// The sessions that have rows in a generation.
+    pub(crate) async fn target_sessions(
+        &self,
+        generation: u64,
+    ) -> Result<Vec<SessionKey>, TargetError> {
+        let mut sessions = Vec::new();
+        loop {
+            let listed = self
+                .target
+                .sessions(generation, sessions.last(), SESSIONS_PER_PAGE);
+            let page = self.within_timeout(listed).await?;
+            if page.is_empty() {
+                return Ok(sessions);
+            }
+            sessions.extend(page);
+        }
+    }
+
     /// Turns that are similar to a question, as the target names them: candidates, which the caller must read from the
-    /// ledger. `None` if the target compares no vectors of this length, or lacks the questions of this tenant or owner.
+    /// ledger. `None` if the target compares no vectors of this length, or lacks the questions of this tenant or owner;
+    /// and for a projection of another program's history.
     ///
     /// # Errors
     /// [`TargetError`], also if there is no answer within [`Self::SIMILAR_TIMEOUT`].
@@ -98,10 +122,10 @@ impl Projection {
         &self,
         query: &SimilarQuery,
     ) -> Result<Option<Vec<SimilarTurn>>, TargetError> {
-        if !self
+        let has_questions = self
             .selection
-            .has_questions(&query.tenant, query.owner.is_some())
-        {
+            .has_questions(&query.tenant, query.owner.is_some());
+        if self.history.is_some() || !has_questions {
             return Ok(None);
         }
         let limit = self.timeout.min(Self::SIMILAR_TIMEOUT);

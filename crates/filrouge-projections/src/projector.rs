@@ -1,7 +1,9 @@
-//! Keeps a projection up to date: one process at a time reads the ledger's changes and writes them to the target.
+//! Keeps a projection up to date: one process at a time reads the changes of the ledger, or of the history that is
+//! copied, and writes them to the target.
 
 mod batch;
 mod claim;
+mod history;
 mod letters;
 mod rebuild;
 
@@ -19,6 +21,7 @@ use tokio::time::sleep;
 
 use crate::calls::{Calls, StepError};
 use crate::feed::Feed;
+use crate::history::feed::HistoryFeed;
 use crate::projection::Projection;
 use crate::state::{DeadLetter, State, Uncleaned, change_uncleaned, read_letters, read_uncleaned};
 use crate::status::count_lag;
@@ -34,6 +37,8 @@ const READ_TIME: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How often the target's published generation is compared with the note while nothing else is done.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
+/// How often a history of another program is scanned.
+const SCAN_EVERY: Duration = Duration::from_secs(10);
 /// How often dead letters are tried again.
 const RETRY_LETTERS_EVERY: Duration = Duration::from_secs(600);
 /// How long a step in progress may take when the process stops.
@@ -60,6 +65,8 @@ pub struct Projector {
     holder: String,
     /// At most one for each generation that is kept up to date.
     feeds: Vec<Feed>,
+    /// The same for a projection of another program's history.
+    history_feeds: Vec<HistoryFeed>,
     /// Whether the next step prefers the generation that is being built.
     prefers_building: bool,
     /// When the target is checked next.
@@ -89,6 +96,7 @@ impl Projector {
             backoff: Backoff::new(entropy),
             holder,
             feeds: Vec::new(),
+            history_feeds: Vec::new(),
             prefers_building: false,
             check_at: None,
             created: None,
@@ -112,6 +120,10 @@ impl Projector {
     /// Keeps the projection up to date until `stopping` becomes true, then releases its claim.
     pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         let mut commits = self.engine.index_feed.commits();
+        let idle_time = match self.projection.history {
+            Some(_) => SCAN_EVERY,
+            None => CHECK_EVERY,
+        };
         while !*stopping.borrow() {
             commits.borrow_and_update();
             let step = tokio::select! {
@@ -130,7 +142,7 @@ impl Projector {
                                 // A closed ledger has no more commits.
                                 Err(_) => std::future::pending::<()>().await,
                             },
-                            () = sleep(CHECK_EVERY) => {}
+                            () = sleep(idle_time) => {}
                         }
                     }
                     Next::At(time) => sleep(self.time_until(time).min(POLL_INTERVAL)).await,
@@ -229,6 +241,9 @@ impl Projector {
         if !has_generation || is_changed || must_create || is_due {
             return self.check_target(stored).await;
         }
+        if let Some(history) = self.projection.history.clone() {
+            return self.feed_history(stored, &history).await;
+        }
         let is_building = state.building.is_some();
         let letters = read_letters(self.ledger(), &self.projection.name).await?;
         match self.refresh_next(&stored, &letters).await {
@@ -286,9 +301,13 @@ impl Projector {
         Ok(Next::Again)
     }
 
-    /// Counts the commits that the generation lacks, while this process does not feed it.
+    /// Counts the commits that the generation lacks, while this process does not feed it. A history is not scanned for
+    /// that.
     async fn count_lag(&self, state: &State) -> Result<(), Failure> {
-        let lag = count_lag(&self.engine, state).await?;
+        if self.projection.history.is_some() {
+            return Ok(());
+        }
+        let lag = count_lag(&self.engine, None, state).await?;
         let counts = &self.projection.counts;
         counts.lag_commits.store(lag, Ordering::Relaxed);
         Ok(())

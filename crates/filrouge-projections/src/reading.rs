@@ -15,7 +15,7 @@ const EVENTS_PER_PAGE: usize = 1000;
 /// # Errors
 /// `limit_exceeded` when the requested part has more than 256 MiB, `integrity_error`, `key_missing`, and the ledger's
 /// errors.
-pub async fn read_session(
+pub(crate) async fn read_session(
     engine: &Engine,
     selection: &Selection,
     key: &SessionKey,

@@ -7,6 +7,7 @@ use filrouge_store::ledger::Position;
 use filrouge_types::{Result, SessionId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::history::sums::GroupSums;
 use crate::position::StoredPosition;
 use crate::projection::ProjectionName;
 use crate::target::SessionKey;
@@ -43,6 +44,9 @@ pub(crate) struct State {
     /// How many times an older state of the target was found.
     #[serde(default)]
     pub(crate) older_states: u32,
+    /// The greatest version of rows that were made of a history of another program.
+    #[serde(default)]
+    pub(crate) history_version: u64,
 }
 
 /// A generation, and how far it is filled.
@@ -54,6 +58,9 @@ pub(crate) struct Filled {
     pub(crate) position: StoredPosition,
     /// The newest commits when the filling began. Sessions that were erased before were never in the generation.
     pub(crate) began_at: StoredPosition,
+    /// What the generation has of a history of another program.
+    #[serde(default, skip_serializing_if = "GroupSums::is_empty")]
+    pub(crate) history: GroupSums,
 }
 
 impl Filled {
@@ -74,6 +81,15 @@ impl State {
         for filled in self.published.iter_mut().chain(&mut self.building) {
             if filled.generation == generation {
                 filled.position = position.clone();
+            }
+        }
+    }
+
+    /// Records what a generation has of a history of another program.
+    pub(crate) fn advance_history(&mut self, generation: u64, sums: &GroupSums) {
+        for filled in self.published.iter_mut().chain(&mut self.building) {
+            if filled.generation == generation {
+                filled.history.clone_from(sums);
             }
         }
     }
@@ -118,6 +134,7 @@ impl State {
             generation: self.newest_generation,
             position: StoredPosition::default(),
             began_at: newest,
+            history: GroupSums::default(),
         });
     }
 

@@ -1,5 +1,7 @@
 //! The status of projections, and the command that rebuilds one.
 
+use std::sync::Arc;
+
 use filrouge_engine::Engine;
 use filrouge_engine::notes::change_note;
 use filrouge_store::ledger::Position;
@@ -7,6 +9,8 @@ use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
 use serde::Serialize;
 
 use crate::feed::COMMITS_PER_PAGE;
+use crate::history::ForeignHistory;
+use crate::history::feed::lag_of as lag_of_history;
 use crate::position::StoredPosition;
 use crate::projection::ProjectionName;
 use crate::state::{
@@ -27,6 +31,8 @@ pub struct ProjectionStatus {
     pub building: Option<u64>,
     /// The number of commits from the first one whose changes the queried generation lacks to the newest; 0 when it
     /// lacks none. `null` if it is not kept up to date, because another one with the current settings is being filled.
+    /// Of a history of another program: at least as many as the sessions that it lacks, with those to remove; `null`
+    /// also if the history cannot be read.
     pub lag_commits: Option<u64>,
     /// The same for the generation that is being filled.
     pub building_lag_commits: Option<u64>,
@@ -47,26 +53,33 @@ pub struct ProjectionStatus {
     pub dead_letters: Vec<DeadLetter>,
 }
 
-/// Returns the status of a projection at `now`.
+/// Returns the status of a projection at `now`. `history` is [`crate::Projection::history`].
 ///
 /// # Errors
-/// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed.
+/// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed. A history that cannot be read
+/// is a failure in the status.
 pub async fn projection_status(
     engine: &Engine,
     name: &ProjectionName,
+    history: Option<&Arc<ForeignHistory>>,
     now: Timestamp,
 ) -> Result<ProjectionStatus> {
     let ledger = engine.ledger();
     let state = read_state(ledger, name).await?;
+    let lags = count_lags(engine, history, &state).await;
+    let (lags, unreadable) = match lags {
+        Err(failure) if history.is_some() => ([None, None], Some(failure.detail)),
+        lags => (lags?, None),
+    };
     Ok(ProjectionStatus {
         name: name.to_string(),
         generation: state.queried,
         building: state.building.as_ref().map(|filled| filled.generation),
-        lag_commits: lag_of(engine, state.published.as_ref()).await?,
-        building_lag_commits: lag_of(engine, state.building.as_ref()).await?,
+        lag_commits: lags[0],
+        building_lag_commits: lags[1],
         holder: state.live_claim(now).map(|claim| claim.holder.clone()),
-        failures: state.failures,
-        last_error: state.last_error.clone(),
+        failures: state.failures.max(u32::from(unreadable.is_some())),
+        last_error: unreadable.or(state.last_error),
         retry_at: state.retry_at.filter(|at| now < *at),
         older_states: state.older_states,
         uncleaned: read_uncleaned(ledger, name).await?.len(),
@@ -74,9 +87,32 @@ pub async fn projection_status(
     })
 }
 
+/// The lags of the published generation and of the one that is being filled.
+async fn count_lags(
+    engine: &Engine,
+    history: Option<&Arc<ForeignHistory>>,
+    state: &State,
+) -> Result<[Option<u64>; 2]> {
+    let (published, building) = (state.published.as_ref(), state.building.as_ref());
+    let Some(history) = history else {
+        let published = lag_of(engine, published).await?;
+        return Ok([published, lag_of(engine, building).await?]);
+    };
+    let scan = history.scan().await?;
+    Ok([published, building].map(|filled| filled.map(|filled| lag_of_history(&scan, filled))))
+}
+
 /// The lag of the generation that is kept up to date, which queries see unless it is the first.
-pub(crate) async fn count_lag(engine: &Engine, state: &State) -> Result<u64> {
-    let lag = lag_of(engine, state.generations().next()).await?;
+pub(crate) async fn count_lag(
+    engine: &Engine,
+    history: Option<&Arc<ForeignHistory>>,
+    state: &State,
+) -> Result<u64> {
+    let filled = state.generations().next();
+    if let (Some(history), Some(filled)) = (history, filled) {
+        return Ok(lag_of_history(&*history.scan().await?, filled));
+    }
+    let lag = lag_of(engine, filled).await?;
     Ok(lag.unwrap_or_else(|| engine.index_feed.position().commit_count()))
 }
 
@@ -103,7 +139,7 @@ async fn lag_of(engine: &Engine, filled: Option<&Filled>) -> Result<Option<u64>>
     }
 }
 
-/// Makes the process that feeds the projection build a new generation from the ledger's beginning, and publish it when
+/// Makes the process that feeds the projection build a new, complete generation, and publish it when
 /// it is complete. A rebuild that is in progress begins anew.
 ///
 /// # Errors

@@ -1,28 +1,27 @@
-//! Compares a projection with the ledger, row by row.
+//! Compares a projection with the ledger, or with the history that it copies, row by row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use filrouge_engine::{Engine, Extent, is_of_session};
+use filrouge_engine::{Engine, is_of_session};
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use crate::feed::selected_sessions;
 use crate::projection::Projection;
-use crate::reading::read_session;
+use crate::sessions::CurrentSessions;
 use crate::state::read_state;
 use crate::status::count_lag;
 use crate::target::{Row, SessionKey, TargetError};
 
-/// The number of the target's sessions that are listed at once.
-const SESSIONS_PER_PAGE: usize = 500;
 /// How long a comparison waits until the projection has the newest changes.
 const CATCH_UP_TIME: Duration = Duration::from_secs(30);
 /// How many times a session that keeps changing is compared again.
 const ROUNDS: usize = 5;
 /// How often the projection's position is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The same if each time a history is scanned.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 filrouge_types::words!(
     /// How a row of a projection differs from the ledger.
@@ -110,8 +109,9 @@ pub async fn verify(
         generation,
     };
     let mut lag = comparison.wait_until_current().await?;
+    let mut sessions = comparison.list().await?;
     let mut verified = Verified::default();
-    let mut again = comparison.find(&mut verified).await?;
+    let mut again = comparison.find(&sessions, &mut verified).await?;
     // A session that differs is remembered without its differences, which may be everything that the ledger has.
     for round in 0..=ROUNDS {
         if again.is_empty() {
@@ -120,9 +120,12 @@ pub async fn verify(
         if round < ROUNDS {
             lag = comparison.wait_until_current().await?;
         }
+        if projection.history.is_some() {
+            sessions = comparison.list().await?;
+        }
         let mut changed = Vec::new();
         for (key, version) in std::mem::take(&mut again) {
-            let now = comparison.compare(&key).await?;
+            let now = comparison.compare(&sessions, &key).await?;
             if now.version == version || round == ROUNDS {
                 verified.differences += now.differences.len() as u64;
                 now.differences.iter().for_each(&mut report);
@@ -144,62 +147,68 @@ struct Comparison<'a> {
 
 /// A session that was compared.
 struct Compared {
-    /// The version of the session in the ledger; 0 for none.
+    /// The version of the session in the ledger, or its stamp in the history; 0 for none.
     version: u64,
     rows: u64,
     differences: Vec<Difference>,
 }
 
-impl Comparison<'_> {
+impl<'a> Comparison<'a> {
+    async fn list(&self) -> Result<CurrentSessions<'a>, Failure> {
+        let (history, selection) = (&self.projection.history, &self.projection.selection);
+        CurrentSessions::list(self.engine, history.as_ref(), selection).await
+    }
+
     /// Waits until the projection has all changes. Returns the number of commits that it lacks, 0 unless the time is up.
     async fn wait_until_current(&self) -> Result<u64, VerifyError> {
         let end = Instant::now() + CATCH_UP_TIME;
+        let history = self.projection.history.as_ref();
+        let interval = match history {
+            Some(_) => SCAN_INTERVAL,
+            None => POLL_INTERVAL,
+        };
         loop {
             let state = read_state(self.engine.ledger(), &self.projection.name).await?;
-            let lag = count_lag(self.engine, &state).await?;
+            let lag = count_lag(self.engine, history, &state).await?;
             // Without a claim, no process is feeding the projection.
             if lag == 0 || state.claim.is_none() || Instant::now() >= end {
                 return Ok(lag);
             }
-            sleep(POLL_INTERVAL).await;
+            sleep(interval).await;
         }
     }
 
-    /// Compares all sessions of the ledger and of the target. Returns those that differ, with their versions.
-    async fn find(&self, verified: &mut Verified) -> Result<Vec<(SessionKey, u64)>, VerifyError> {
-        let sessions = selected_sessions(self.engine, &self.projection.selection).await?;
+    /// Compares all sessions of the ledger, or of the history, and of the target. Returns those that differ, with their
+    /// versions.
+    async fn find(
+        &self,
+        sessions: &CurrentSessions<'_>,
+        verified: &mut Verified,
+    ) -> Result<Vec<(SessionKey, u64)>, VerifyError> {
         let mut differing = Vec::new();
-        for key in &sessions {
-            let compared = self.compare(key).await?;
+        for key in sessions.keys() {
+            let compared = self.compare(sessions, key).await?;
             verified.sessions += 1;
             verified.rows += compared.rows;
             if !compared.differences.is_empty() {
                 differing.push((key.clone(), compared.version));
             }
         }
-        let mut last = None;
-        loop {
-            let target = &self.projection.target;
-            let listed = target.sessions(self.generation, last.as_ref(), SESSIONS_PER_PAGE);
-            let page = self.projection.within_timeout(listed).await?;
-            let Some(newest) = page.last() else {
-                return Ok(differing);
-            };
-            last = Some(newest.clone());
-            for key in page.into_iter().filter(|key| !sessions.contains(key)) {
-                let compared = self.compare(&key).await?;
+        for key in self.projection.target_sessions(self.generation).await? {
+            if !sessions.keys().contains(&key) {
+                let compared = self.compare(sessions, &key).await?;
                 differing.push((key, compared.version));
             }
         }
+        Ok(differing)
     }
 
-    async fn compare(&self, key: &SessionKey) -> Result<Compared, VerifyError> {
-        let selection = &self.projection.selection;
-        let read = match selection.has_tenant(&key.tenant) {
-            true => read_session(self.engine, selection, key, Extent::Entire).await,
-            false => Ok(None),
-        };
-        let (version, expected) = match read {
+    async fn compare(
+        &self,
+        sessions: &CurrentSessions<'_>,
+        key: &SessionKey,
+    ) -> Result<Compared, VerifyError> {
+        let (version, expected) = match sessions.read(key).await {
             Ok(Some(update)) => (update.version, self.projection.target.rows(&update)),
             Ok(None) => (0, Vec::new()),
             Err(failure) if is_of_session(&failure) => {

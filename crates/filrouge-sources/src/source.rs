@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filrouge_types::Recorded;
+use filrouge_types::{Recorded, Timestamp};
+use serde_json::{Value, json};
 
 use crate::turns_of::turns_of;
 use crate::{Changes, Conversation, LoadedSession, SkipReason, Skipped};
@@ -79,6 +80,24 @@ impl Header {
     /// The key by which sessions are ordered: (created, id).
     pub fn sort_key(&self) -> (i64, &str) {
         (self.created, &self.id)
+    }
+
+    /// What the metadata of a session of the ledger has no other field for, as an import records it: an object with the
+    /// member `origin`.
+    pub fn origin(&self) -> Value {
+        json!({
+            "origin": {
+                "source": self.source,
+                "created": Timestamp::from_millis(self.created),
+                "updated": Timestamp::from_millis(self.updated),
+                "archived": self.archived.and_then(Timestamp::from_millis),
+                "directory": self.directory,
+                "project_name": self.project_name,
+                "worktree": self.worktree,
+                "agent": self.agent,
+                "version": self.version,
+            }
+        })
     }
 }
 

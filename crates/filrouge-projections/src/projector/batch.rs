@@ -26,17 +26,26 @@ const POSITION_WRITE_COMMITS: u64 = 4096;
 
 /// What a step found in the next sessions.
 #[derive(Default)]
-struct Batch {
-    updates: Vec<Update>,
+pub(super) struct Batch {
+    pub(super) updates: Vec<Update>,
     bytes: usize,
     /// Sessions with erased contents, and the commits that erased them.
     erased: Vec<(SessionKey, u64)>,
     /// Sessions that were read entirely, and their versions.
     entire: Vec<(SessionKey, u64)>,
     /// Sessions without current rows, and the reasons.
-    refusals: Vec<(SessionKey, String)>,
+    pub(super) refusals: Vec<(SessionKey, String)>,
     /// The number of sessions that were examined.
-    completed: usize,
+    pub(super) completed: usize,
+}
+
+impl Batch {
+    /// Whether what is in the batch should be written before more is read.
+    pub(super) fn is_full(&self) -> bool {
+        self.updates.len() >= BATCH_SESSIONS
+            || self.erased.len() >= BATCH_SESSIONS
+            || self.bytes >= BATCH_BYTES
+    }
 }
 
 impl Projector {
@@ -225,18 +234,14 @@ impl Projector {
             self.read_session(feed, changed, letters, &mut batch)
                 .await?;
             batch.completed += 1;
-            if batch.updates.len() >= BATCH_SESSIONS
-                || batch.erased.len() >= BATCH_SESSIONS
-                || batch.bytes >= BATCH_BYTES
-                || self.is_after(end)
-            {
+            if batch.is_full() || self.is_after(end) {
                 break;
             }
         }
         Ok(batch)
     }
 
-    fn is_after(&self, end: Timestamp) -> bool {
+    pub(super) fn is_after(&self, end: Timestamp) -> bool {
         self.clock.now() >= end
     }
 
@@ -283,7 +288,7 @@ impl Projector {
         Ok(())
     }
 
-    fn add_update(&self, update: &SessionUpdate, batch: &mut Batch) {
+    pub(super) fn add_update(&self, update: &SessionUpdate, batch: &mut Batch) {
         let turns = update.recorded.turns.iter();
         let items = turns
             .flat_map(|(_, items)| items)

@@ -73,7 +73,7 @@ impl Projector {
     /// Records that the target works, if the note says that it did not.
     pub(super) async fn record_success(&self, stored: Stored<State>) -> Result<()> {
         if stored.value.failures > 0 {
-            tracing::info!(projection = %self.projection.name, "the target answers again");
+            tracing::info!(projection = %self.projection.name, "the projection is fed again");
         }
         self.projection.counts.set_failure(None);
         self.change_state(stored, State::record_success).await
@@ -91,7 +91,7 @@ impl Projector {
         let wait = self.backoff.wait_after(failures, None).min(LONGEST_WAIT);
         let (retry_at, reason) = (self.clock.now().after(wait), shortened(&error.to_string()));
         if failures == 1 {
-            tracing::warn!(projection = %self.projection.name, reason, "the target cannot be used; it is tried again");
+            tracing::warn!(projection = %self.projection.name, reason, "the projection cannot be fed; this is tried again");
         }
         self.projection.counts.set_failure(Some(reason.clone()));
         (self.check_at, self.created) = (None, None);

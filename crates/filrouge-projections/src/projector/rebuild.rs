@@ -120,7 +120,7 @@ impl Projector {
         let Some(stored) = self.claim(stored).await? else {
             return Ok(Next::Again);
         };
-        tracing::info!(projection = %self.projection.name, "the projection is built from the ledger's beginning");
+        tracing::info!(projection = %self.projection.name, "the projection is built anew");
         let fingerprint = self.projection.fingerprint();
         let newest = StoredPosition::from(&self.engine.index_feed.position());
         let now = self.clock.now();

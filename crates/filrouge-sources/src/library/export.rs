@@ -97,6 +97,15 @@ pub fn export(
     }
 }
 
+/// The turns and items of a session, unmasked. For another program's session, these are those that its document has;
+/// they depend only on its header and its conversation, so they are equal while its fingerprint is.
+///
+/// # Errors
+/// [`LibraryError::NoSession`] when the session was removed, [`LibraryError::Unreadable`] when it cannot be read.
+pub fn recorded(library: &Library, entry: &Entry) -> Result<Recorded, LibraryError> {
+    recorded::read(library, entry, false)
+}
+
 fn write_json(
     library: &Library,
     catalog: &Catalog,

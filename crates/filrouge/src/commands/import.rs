@@ -155,20 +155,7 @@ async fn import(
 
 /// The session's metadata with a member `origin`, which has those fields of the source's session that the ledger lacks.
 fn metadata_with_origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
-    let session = &loaded.session;
-    let origin = serde_json::json!({
-        "origin": {
-            "source": session.source,
-            "created": Timestamp::from_millis(session.created),
-            "updated": Timestamp::from_millis(session.updated),
-            "archived": session.archived.and_then(Timestamp::from_millis),
-            "directory": session.directory,
-            "project_name": session.project_name,
-            "worktree": session.worktree,
-            "agent": session.agent,
-            "version": session.version,
-        }
-    });
+    let origin = loaded.session.origin();
     Ok(merge_objects(&RawJson::write(&origin)?, &loaded.metadata))
 }
 

@@ -51,6 +51,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "engine",
             "opensearch",
             "postgres",
+            "sources",
             "sqlite",
             "store",
             "types",

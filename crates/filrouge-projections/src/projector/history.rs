@@ -1,0 +1,215 @@
+//! Feeding from the history of another program: scans of it are compared with what the generations have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use filrouge_engine::is_of_session;
+use filrouge_engine::notes::Stored;
+use filrouge_types::{Failure, SessionId};
+
+use super::batch::Batch;
+use super::{Next, Projector, READ_TIME, RETRY_LETTERS_EVERY, SCAN_EVERY};
+use crate::calls::StepError;
+use crate::history::ForeignHistory;
+use crate::history::feed::{Change, HistoryFeed, Pass};
+use crate::state::{DeadLetter, State, read_letters};
+use crate::target::{SessionKey, TargetError, Update};
+
+impl Projector {
+    /// Scans the history if that is due, and writes some changes to one generation, or publishes a generation that is
+    /// complete.
+    pub(super) async fn feed_history(
+        &mut self,
+        stored: Stored<State>,
+        history: &Arc<ForeignHistory>,
+    ) -> Result<Next, StepError> {
+        let letters = read_letters(self.ledger(), &self.projection.name).await?;
+        self.align_history_feeds(&stored.value);
+        self.scan_if_due(history, &letters).await?;
+        let lag = self.history_feeds.first().map_or(0, HistoryFeed::lag);
+        let counts = &self.projection.counts;
+        counts.lag_commits.store(lag as u64, Ordering::Relaxed);
+        if self.history_is_complete(&stored.value) {
+            return self.publish(stored).await;
+        }
+        let has_work = |feed: &HistoryFeed| feed.pass.is_some();
+        let next = match self.prefers_building {
+            true => self.history_feeds.iter().rposition(has_work),
+            false => self.history_feeds.iter().position(has_work),
+        };
+        self.prefers_building = !self.prefers_building;
+        let Some(index) = next else {
+            self.record_success(stored).await?;
+            return Ok(Next::Commit);
+        };
+        match self.claim(stored).await? {
+            Some(stored) => self.write_pass(stored, index, &letters).await,
+            None => Ok(Next::Again),
+        }
+    }
+
+    /// Makes the feeds those of the generations in the note, the published one first.
+    fn align_history_feeds(&mut self, state: &State) {
+        let mut before = std::mem::take(&mut self.history_feeds);
+        for filled in state.generations() {
+            let known = before.iter().position(|feed| feed.continues(filled));
+            self.history_feeds.push(match known {
+                Some(index) => before.swap_remove(index),
+                None => HistoryFeed::new(filled),
+            });
+        }
+    }
+
+    /// Whether the generation that is built has everything that the published one has.
+    fn history_is_complete(&self, state: &State) -> bool {
+        let newest = self.history_feeds.iter().filter_map(|feed| feed.scanned_at);
+        let feed = self.history_feeds.last().filter(|feed| feed.pass.is_none());
+        state.building.is_some() && feed.is_some_and(|feed| feed.scanned_at == newest.max())
+    }
+
+    /// Scans the history for the feeds without changes to write: at times, and for the generation that is built also if
+    /// the published one has a newer state.
+    async fn scan_if_due(
+        &mut self,
+        history: &Arc<ForeignHistory>,
+        letters: &[DeadLetter],
+    ) -> Result<(), StepError> {
+        let now = self.clock.now();
+        let newest = self.history_feeds.iter().filter_map(|feed| feed.scanned_at);
+        let newest = newest.max();
+        let last = self.history_feeds.last().map(|feed| feed.generation);
+        let is_due = |feed: &HistoryFeed| {
+            let at = feed.scanned_at.filter(|at| at.after(SCAN_EVERY) > now);
+            let is_behind = at < newest && last == Some(feed.generation);
+            feed.pass.is_none() && (at.is_none() || is_behind)
+        };
+        if !self.history_feeds.iter().any(is_due) {
+            return Ok(());
+        }
+        let scan = history.scan().await.map_err(unavailable)?;
+        let retried = letters.iter().filter(|letter| {
+            letter.at.after(RETRY_LETTERS_EVERY) <= now
+                && letter.key() == scan.key(&letter.session_id)
+        });
+        let retried: BTreeSet<SessionId> = retried.map(|l| l.session_id.clone()).collect();
+        let mut due = Vec::new();
+        for (index, feed) in self.history_feeds.iter().enumerate() {
+            if is_due(feed) {
+                let in_target = match feed.needs_sessions_of_target(&scan) {
+                    true => self.sessions_of_target(feed.generation).await?,
+                    false => Vec::new(),
+                };
+                due.push((index, in_target));
+            }
+        }
+        for (index, in_target) in due {
+            let feed = &mut self.history_feeds[index];
+            feed.scanned_at = Some(now);
+            feed.compare(scan.clone(), &in_target, &retried);
+        }
+        Ok(())
+    }
+
+    async fn sessions_of_target(&self, generation: u64) -> Result<Vec<SessionId>, StepError> {
+        let listed = self.projection.target_sessions(generation).await;
+        let listed = listed.map_err(|error| StepError::Target(error, Some(generation)))?;
+        Ok(listed.into_iter().map(|key| key.session).collect())
+    }
+
+    /// Writes some changes of a feed. Before the first, the note says which groups of sessions are being written.
+    async fn write_pass(
+        &mut self,
+        stored: Stored<State>,
+        index: usize,
+        letters: &[DeadLetter],
+    ) -> Result<Next, StepError> {
+        let feed = &mut self.history_feeds[index];
+        let generation = feed.generation;
+        let Some(pass) = &feed.pass else {
+            return Ok(Next::Again);
+        };
+        let Some(version) = pass.version else {
+            // Greater than every earlier one, also if an older state of the store was restored.
+            let now = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
+            let version = now.max(stored.value.history_version + 1);
+            let sums = feed.begin(version);
+            self.change_state(stored, |state| {
+                state.history_version = version;
+                state.advance_history(generation, &sums);
+            })
+            .await?;
+            return Ok(Next::Again);
+        };
+        let batch = self.read_changes(index, version).await?;
+        let keys: Vec<SessionKey> = batch.updates.iter().map(|u| u.key().clone()).collect();
+        let refused = self.calls(&stored).write(generation, batch.updates).await?;
+        let mut refusals = batch.refusals;
+        refusals.extend(
+            refused
+                .into_iter()
+                .map(|refused| (refused.key, refused.reason)),
+        );
+        let is_written = |key: &SessionKey| refusals.iter().all(|(refused, _)| refused != key);
+        let has_letter = |key: &SessionKey| letters.iter().any(|letter| letter.key() == *key);
+        let keys = keys.into_iter();
+        let written: Vec<_> = keys
+            .filter(|key| is_written(key) && has_letter(key))
+            .collect();
+        if !refusals.is_empty() || !written.is_empty() {
+            self.update_letters(&refusals, &written).await?;
+        }
+        let sums = self.history_feeds[index].complete(batch.completed);
+        self.projection.counts.set_failure(None);
+        self.change_state(stored, |state| {
+            state.advance_history(generation, &sums);
+            state.record_success();
+        })
+        .await?;
+        Ok(Next::Again)
+    }
+
+    /// Reads some sessions of a feed's changes.
+    async fn read_changes(&self, index: usize, version: u64) -> Result<Batch, StepError> {
+        let end = self.clock.now().after(READ_TIME);
+        let mut batch = Batch::default();
+        let Some(pass) = &self.history_feeds[index].pass else {
+            return Ok(batch);
+        };
+        for change in pass.changes.iter().skip(pass.completed) {
+            self.read_changed(pass, change, version, &mut batch).await?;
+            batch.completed += 1;
+            if batch.is_full() || self.is_after(end) {
+                break;
+            }
+        }
+        Ok(batch)
+    }
+
+    async fn read_changed(
+        &self,
+        pass: &Pass,
+        change: &Change,
+        version: u64,
+        batch: &mut Batch,
+    ) -> Result<(), StepError> {
+        let key = pass.scan.key(&change.session);
+        match pass.scan.read(&change.session, version).await {
+            Ok(Some(mut update)) => {
+                self.projection.selection.apply(&mut update);
+                self.add_update(&update, batch);
+            }
+            Ok(None) => batch.updates.push(Update::Removed { key, version }),
+            Err(failure) if is_of_session(&failure) => {
+                batch.refusals.push((key, failure.code.to_string()));
+            }
+            Err(failure) => return Err(unavailable(failure)),
+        }
+        Ok(())
+    }
+}
+
+/// A history that cannot be read is tried again as a target that does not answer.
+fn unavailable(failure: Failure) -> StepError {
+    TargetError::Unavailable(failure.detail).into()
+}
