@@ -1,7 +1,8 @@
-//! The projector, its cleaning and its comparison, with a target in memory.
+//! The projector, its cleaning and its comparison, with a target in memory; from a ledger, and from a history.
 
 mod cleaning;
 mod filling;
+mod history;
 mod interrupted;
 mod memory;
 mod rebuilding;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
-use filrouge_projections::{Projection, ProjectionCleaner};
+use filrouge_projections::{ForeignHistory, Projection, ProjectionCleaner};
 use filrouge_search::embed::Embedder;
 use filrouge_types::SystemClock;
 
+use crate::config::sources::open_program;
 use crate::config::{Config, ProjectionConfig};
 use crate::exit::Result;
 
@@ -27,6 +28,28 @@ fn embedder_of<'c>(
 /// The enabled projections.
 pub(crate) fn enabled(config: &Config) -> impl Iterator<Item = &ProjectionConfig> {
     config.projections.iter().filter(|p| p.enabled)
+}
+
+/// The history that a projection copies, which is not opened yet; `None` for the ledger.
+pub(crate) fn history_of(projection: &ProjectionConfig) -> Option<Arc<ForeignHistory>> {
+    let source = projection.source.clone()?;
+    let tenant = source.tenant.clone();
+    let open = move || {
+        let opened = open_program(source.program, source.path.as_deref());
+        opened.map_err(|usage| usage.to_string())
+    };
+    Some(Arc::new(ForeignHistory::new(tenant, open)))
+}
+
+/// Opens a projection, without contacting its target or reading its history. `embedder` is the configured one.
+///
+/// # Errors
+/// [`crate::exit::Usage`] when its settings are wrong.
+pub(crate) fn open(
+    projection: &ProjectionConfig,
+    embedder: Option<&Arc<dyn Embedder>>,
+) -> Result<Projection> {
+    projection.open(embedder, history_of(projection))
 }
 
 /// As [`install_with`], for a command, which has opened no embedder.
@@ -51,7 +74,7 @@ pub(crate) fn install_with(
     engine: &Arc<Engine>,
     embedder: Option<&Arc<dyn Embedder>>,
 ) -> Result<Vec<Arc<Projection>>> {
-    let opened = enabled(config).map(|projection| projection.open(embedder).map(Arc::new));
+    let opened = enabled(config).map(|projection| open(projection, embedder).map(Arc::new));
     let projections = opened.collect::<Result<Vec<_>>>()?;
     ProjectionCleaner::install(engine, projections.clone(), Arc::new(SystemClock));
     Ok(projections)
@@ -64,7 +87,7 @@ pub(crate) fn install_with(
 pub(crate) fn open_named(config: &Config, name: &str) -> anyhow::Result<Projection> {
     let projection = named(config, name)?;
     let embedder = embedder_of(config, std::iter::once(projection))?;
-    Ok(projection.open(embedder.as_ref())?)
+    Ok(open(projection, embedder.as_ref())?)
 }
 
 /// The configuration of a projection.

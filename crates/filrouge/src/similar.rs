@@ -9,7 +9,7 @@ use filrouge_types::{ErrorCode, Failure, Result};
 use tokio::runtime::Handle;
 
 use crate::config::Config;
-use crate::projections::enabled;
+use crate::projections::{enabled, open};
 
 /// Projections, of which the first that has the turns of a caller names them.
 struct ProjectedTurns {
@@ -62,7 +62,7 @@ pub(crate) fn configured(
     config: &Config,
     embedder: Option<&Arc<dyn Embedder>>,
 ) -> Option<Arc<dyn SimilarTurns>> {
-    let opened = enabled(config).filter_map(|projection| match projection.open(embedder) {
+    let opened = enabled(config).filter_map(|projection| match open(projection, embedder) {
         Ok(opened) => Some(Arc::new(opened)),
         Err(error) => {
             tracing::warn!("{error}; searches do not use it");

@@ -20,8 +20,8 @@ use crate::projection::Counts;
 use crate::projector::Next;
 use crate::target::SessionKey;
 use crate::{
-    Difference, Projection, ProjectionCleaner, ProjectionStatus, Projector, Selection, Verified,
-    projection_status, verify,
+    Difference, ForeignHistory, Projection, ProjectionCleaner, ProjectionStatus, Projector,
+    Selection, Verified, projection_status, verify,
 };
 
 /// Words that are redacted or erased.
@@ -61,7 +61,20 @@ impl World {
         let keyring = Arc::new(Keyring::single([1; 32]));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
         let ledger = Arc::new(ledger.with_lanes(Lanes::new(3).unwrap()));
-        Self::over(ledger, clock, target, Selection::default(), clean_timeout)
+        let selection = Selection::default();
+        Self::over(ledger, clock, target, selection, clean_timeout, None)
+    }
+
+    /// The same store and target, with a projection of another program's history, in another process.
+    pub(super) fn with_history(&self, history: ForeignHistory) -> Self {
+        Self::over(
+            self.ledger.clone(),
+            self.clock.clone(),
+            self.target.clone(),
+            self.projection.selection.clone(),
+            self.projection.clean_timeout,
+            Some(Arc::new(history)),
+        )
     }
 
     /// The same store and target in another process, in which a receipt waits only briefly.
@@ -78,7 +91,8 @@ impl World {
     pub(super) fn with_selection(&self, selection: Selection) -> Self {
         let (ledger, clock) = (self.ledger.clone(), self.clock.clone());
         let clean_timeout = self.projection.clean_timeout;
-        Self::over(ledger, clock, self.target.clone(), selection, clean_timeout)
+        let (target, history) = (self.target.clone(), self.projection.history.clone());
+        Self::over(ledger, clock, target, selection, clean_timeout, history)
     }
 
     fn over(
@@ -87,6 +101,7 @@ impl World {
         target: Arc<MemoryTarget>,
         selection: Selection,
         clean_timeout: Duration,
+        history: Option<Arc<ForeignHistory>>,
     ) -> Self {
         let settings = Settings::default();
         let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings);
@@ -95,6 +110,7 @@ impl World {
             name: "copy".parse().unwrap(),
             target: target.clone(),
             structure: "memory/1".to_owned(),
+            history,
             selection,
             timeout: Duration::from_secs(20),
             clean_timeout,
@@ -219,7 +235,8 @@ impl World {
 
     pub(super) async fn status(&self) -> ProjectionStatus {
         let now = self.clock.now();
-        projection_status(&self.engine, &self.projection.name, now)
+        let history = self.projection.history.as_ref();
+        projection_status(&self.engine, &self.projection.name, history, now)
             .await
             .unwrap()
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, btree_set};
 use std::io::Write;
 use std::process::ExitCode;
 
-use filrouge_engine::{Engine, Extent, is_of_session};
+use filrouge_engine::is_of_session;
 use filrouge_projections::parquet::{ExportError, ExportReport, NOT_ERASED, export};
-use filrouge_projections::{Selection, SessionKey, SessionUpdate, read_session, selected_sessions};
+use filrouge_projections::{CurrentSessions, Selection, SessionKey, SessionUpdate};
 use filrouge_types::{ErrorCode, Failure, TenantId};
 use serde_json::{Value, json};
 
@@ -15,12 +15,11 @@ use crate::config::Config;
 use crate::exit::{Usage, code};
 use crate::open::{IfMissing, refuse_unverified, with};
 use crate::output::{printable, show};
-use crate::projections::named;
+use crate::projections::{history_of, named};
 
 /// The sessions that are left to export, and those that cannot be read.
 struct Sessions<'a> {
-    engine: &'a Engine,
-    selection: &'a Selection,
+    current: &'a CurrentSessions<'a>,
     left: btree_set::IntoIter<SessionKey>,
     unreadable: Vec<(SessionKey, ErrorCode)>,
 }
@@ -29,9 +28,7 @@ impl Sessions<'_> {
     /// Reads the next session; `None` after the last one.
     async fn next(&mut self) -> Result<Option<SessionUpdate>, Failure> {
         for key in self.left.by_ref() {
-            let read = read_session(self.engine, self.selection, &key, Extent::Entire);
-            let read = read.await;
-            match read {
+            match self.current.read(&key).await {
                 Ok(Some(update)) => return Ok(Some(update)),
                 // It was erased meanwhile.
                 Ok(None) => {}
@@ -53,20 +50,24 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
     let TableFormat::Parquet = args.format;
-    let (selection, tenant_ids) = match &args.name {
+    let (selection, history, tenant_ids) = match &args.name {
         Some(name) => {
             let projection = named(config, name)?;
             let tenant_ids = projection.tables.tenant_ids.clone();
-            (projection.selection.clone(), tenant_ids)
+            (
+                projection.selection.clone(),
+                history_of(projection),
+                tenant_ids,
+            )
         }
-        None => (Selection::default(), BTreeMap::new()),
+        None => (Selection::default(), None, BTreeMap::new()),
     };
     let exported = with(config, IfMissing::Fail, async |opened, _| {
-        let mut keys = selected_sessions(&opened.engine, &selection).await?;
+        let current = CurrentSessions::list(&opened.engine, history.as_ref(), &selection).await?;
+        let mut keys = current.keys().clone();
         keys.retain(|key| !is_one_tenant || key.tenant == config.tenant);
         let mut sessions = Sessions {
-            engine: &opened.engine,
-            selection: &selection,
+            current: &current,
             left: keys.into_iter(),
             unreadable: Vec::new(),
         };

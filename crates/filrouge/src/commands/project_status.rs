@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::exit::code;
 use crate::open::{IfMissing, with};
 use crate::output::{printable, show};
-use crate::projections::enabled;
+use crate::projections::{enabled, history_of};
 
 /// The status of each enabled projection.
 pub(super) async fn statuses(
@@ -21,7 +21,8 @@ pub(super) async fn statuses(
 ) -> anyhow::Result<Vec<ProjectionStatus>> {
     let mut statuses = Vec::new();
     for projection in enabled(config) {
-        let status = projection_status(engine, &projection.name, SystemClock.now());
+        let (history, now) = (history_of(projection), SystemClock.now());
+        let status = projection_status(engine, &projection.name, history.as_ref(), now);
         statuses.push(status.await?);
     }
     Ok(statuses)
@@ -61,6 +62,7 @@ pub(super) fn detail(status: &ProjectionStatus) -> String {
     let mut parts = Vec::new();
     parts.push(match (status.generation, status.lag_commits) {
         (None, _) => "nothing is published".to_owned(),
+        (Some(generation), None) if status.failures > 0 => format!("generation {generation}"),
         (Some(generation), Some(lag)) => format!("generation {generation}, {lag} commits behind"),
         (Some(generation), None) => {
             format!("generation {generation} is not kept up to date: its settings have changed")

@@ -1,4 +1,6 @@
-//! The sections `[[projections]]`: copies of the ledger in other stores (ADR 0042).
+//! The sections `[[projections]]`: copies of the ledger, or of another program's history, in other stores (ADR 0042).
+
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,9 +9,11 @@ use std::time::Duration;
 
 use filrouge_projections::tables::TablesSettings;
 use filrouge_projections::{
-    Counts, Field, KINDS, Kind, Projection, ProjectionName, Selection, Target, TargetSettings,
+    Counts, Field, ForeignHistory, KINDS, Kind, Projection, ProjectionName, Selection, Target,
+    TargetSettings,
 };
 use filrouge_search::embed::Embedder;
+use filrouge_sources::programs::LEDGER;
 use filrouge_types::{Channel, TenantId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,6 +23,7 @@ use super::search::EmbedderKind;
 use super::secret::{Hidden, SecretSource};
 use super::vectors::EmbedderVectors;
 use crate::exit::{Result, Usage};
+use source::ForeignSource;
 
 /// The maximum of `clean_timeout_ms`.
 const CLEAN_TIMEOUT_MAX_MS: u64 = 60_000;
@@ -31,6 +36,7 @@ const PREFIX_MAX: usize = 49;
 struct ProjectionSection {
     name: String,
     kind: String,
+    source: Option<String>,
     url: Hidden,
     user: Option<String>,
     secret: Option<Hidden>,
@@ -55,6 +61,8 @@ pub(crate) struct ProjectionConfig {
     pub(crate) name: ProjectionName,
     pub(crate) enabled: bool,
     kind: &'static Kind,
+    /// What is copied instead of the ledger.
+    pub(crate) source: Option<ForeignSource>,
     url: Hidden,
     user: Option<String>,
     secret: Option<SecretSource>,
@@ -103,6 +111,11 @@ fn parse_section(section: ProjectionSection, folder: &Path) -> Result<Projection
     })?;
     refuse_settings_of_other_kinds(kind, &section)?;
     let selection = parse_selection(&section)?;
+    let tenants = section.tenants.as_deref();
+    let source = ForeignSource::parse(section.source.as_deref(), folder, tenants)?;
+    if source.is_some() {
+        refuse_settings_of_the_ledger(&section)?;
+    }
     let secret = match (section.secret, section.secret_file, section.secret_env) {
         (None, None, None) => None,
         (Some(secret), None, None) => Some(SecretSource::Inline(secret)),
@@ -126,6 +139,7 @@ fn parse_section(section: ProjectionSection, folder: &Path) -> Result<Projection
         name,
         enabled: section.enabled.unwrap_or(true),
         kind,
+        source,
         url: from_folder(section.url, folder),
         user: section.user,
         secret,
@@ -162,6 +176,18 @@ fn refuse_settings_of_other_kinds(kind: &Kind, section: &ProjectionSection) -> R
         }
     }
     Ok(())
+}
+
+/// Refuses what only a copy of the ledger has: numbers of tenants, with the tables of calls, and cleaning.
+fn refuse_settings_of_the_ledger(section: &ProjectionSection) -> Result<(), String> {
+    let settings = [
+        ("tenant_ids", section.tenant_ids.is_some()),
+        ("clean_timeout_ms", section.clean_timeout_ms.is_some()),
+    ];
+    match settings.iter().find(|(_, is_set)| *is_set) {
+        Some((setting, _)) => Err(format!("{setting} needs the source ledger")),
+        None => Ok(()),
+    }
 }
 
 fn parse_selection(section: &ProjectionSection) -> Result<Selection, String> {
@@ -224,11 +250,16 @@ impl ProjectionConfig {
         (url, prefix)
     }
 
-    /// The projection, with a target that is not contacted yet. `embedder` is the configured one.
+    /// The projection, with a target that is not contacted yet. `embedder` is the configured one, and `history` that of
+    /// `source`.
     ///
     /// # Errors
     /// [`Usage`] when the secret cannot be read, the target's settings are wrong, or the embedder is missing.
-    pub(crate) fn open(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<Projection> {
+    pub(crate) fn open(
+        &self,
+        embedder: Option<&Arc<dyn Embedder>>,
+        history: Option<Arc<ForeignHistory>>,
+    ) -> Result<Projection> {
         let embedder = embedder.filter(|_| self.vectors);
         if self.vectors && embedder.is_none() {
             return Err(self.lacks_embedder());
@@ -237,6 +268,7 @@ impl ProjectionConfig {
             name: self.name.clone(),
             target: self.target(embedder)?,
             structure: self.structure(embedder),
+            history,
             selection: self.selection.clone(),
             timeout: self.timeout,
             clean_timeout: self.clean_timeout,
@@ -288,6 +320,9 @@ impl ProjectionConfig {
         if !self.tables.tenant_ids.is_empty() {
             structure += &format!(" tenant_ids {}", json!(self.tables.tenant_ids));
         }
+        if let Some(source) = &self.source {
+            structure += &source.structure();
+        }
         structure
     }
 
@@ -325,16 +360,20 @@ impl ProjectionConfig {
             ),
             _ => format!("; vectors {vectors}"),
         };
+        let source = match &self.source {
+            Some(source) => source.to_string(),
+            None => LEDGER.to_owned(),
+        };
         let is_on = if self.enabled { "" } else { "not enabled; " };
         let line = format!(
-            "{is_on}{kind}; prefix {prefix}; secret: {secret}; tenants {}; channels {}; without {}; \
+            "{is_on}{kind}; source {source}; prefix {prefix}; secret: {secret}; tenants {}; channels {}; without {}; \
              mask_personal_data {masks}{own}; timeout_ms {timeout_ms}; clean_timeout_ms {clean_timeout_ms}",
             tenants.join(", "),
             channels.join(", "),
             without.join(", "),
         );
         let document = json!({
-            "name": self.name.as_str(), "enabled": self.enabled, "kind": kind, "prefix": prefix,
+            "name": self.name.as_str(), "enabled": self.enabled, "kind": kind, "source": source, "prefix": prefix,
             "user": self.user, "secret": secret, "tenants": tenants, "channels": channels,
             "without": without, "mask_personal_data": masks, "vectors": vectors,
             "tenant_ids": tables.tenant_ids, "reporting_role": tables.reporting_role,

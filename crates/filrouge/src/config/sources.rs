@@ -13,7 +13,9 @@ use crate::exit::Result;
 
 mod open;
 
-pub(crate) use open::{FoundHistories, OpenLibrary, histories, open, open_with_ledger};
+pub(crate) use open::{
+    FoundHistories, OpenLibrary, histories, open, open_program, open_with_ledger,
+};
 
 /// The value of `sources` for all histories that exist, which is also the default.
 const ALL_SOURCES: &str = "all";

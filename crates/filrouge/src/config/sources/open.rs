@@ -72,6 +72,19 @@ pub(crate) fn histories(config: &Config, requested: &[SourceName]) -> Result<Fou
     Ok(found)
 }
 
+/// The sources of a program's history, at this path or in the program's default folders.
+///
+/// # Errors
+/// [`Usage`] for a history that does not exist or cannot be opened.
+pub(crate) fn open_program(
+    program: &'static Program,
+    path: Option<&Path>,
+) -> Result<Vec<Arc<dyn Source>>> {
+    let mut found = FoundHistories::default();
+    found.add(program, path)?;
+    Ok(found.sources)
+}
+
 /// The environment of this process.
 struct ProcessEnvironment;
 

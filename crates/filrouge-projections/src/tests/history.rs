@@ -1,0 +1,250 @@
+//! Projections of another program's history: changes, removals, several processes, and a history that is away.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use filrouge_sources::library::samples::{MemorySource, conversation, header, message, text};
+use filrouge_sources::{Role, Source};
+use filrouge_types::{Clock, TenantId};
+
+use super::world::{World, key};
+use crate::projector::Next;
+use crate::{
+    CurrentSessions, DifferenceKind, ForeignHistory, Selection, begin_rebuild, retry_dead_letters,
+};
+
+/// A history that a test changes.
+#[derive(Clone, Default)]
+struct History {
+    source: Arc<Mutex<Arc<MemorySource>>>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl History {
+    fn source(&self) -> Arc<MemorySource> {
+        self.source.lock().unwrap().clone()
+    }
+
+    /// Adds a session, or replaces it, with one question for each text.
+    fn put(&self, session: &str, texts: &[&str]) {
+        let messages = texts.iter().enumerate();
+        let messages = messages.map(|(n, question)| {
+            let part = text(&format!("p{n}"), question);
+            message(&format!("m{n}"), Role::User, vec![part])
+        });
+        let conversation = conversation(messages.collect());
+        self.source().put(header(session, 1_000), conversation);
+    }
+
+    fn remove(&self, session: &str) {
+        self.source().sessions.lock().unwrap().remove(session);
+    }
+
+    /// The history as a process opens it.
+    fn open(&self) -> ForeignHistory {
+        let history = self.clone();
+        ForeignHistory::new(TenantId::default_tenant(), move || {
+            match history.is_away.load(Ordering::SeqCst) {
+                true => Err("the folder does not exist".to_owned()),
+                false => Ok(vec![history.source() as Arc<dyn Source>]),
+            }
+        })
+    }
+
+    /// Another process that projects the history to the target of `world`.
+    fn process(&self, world: &World) -> World {
+        world.with_history(self.open())
+    }
+
+    /// Fills the projection in a new process. It must then equal the history.
+    async fn converge(&self, world: &World) -> World {
+        let process = self.process(world);
+        process.fill().await;
+        process.check().await;
+        process
+    }
+}
+
+#[tokio::test]
+async fn changed_and_removed_sessions_are_followed_by_one_process_and_by_the_next() {
+    for is_one_process in [true, false] {
+        let (world, history) = (World::new(), History::default());
+        for session in ["a", "b", "c"] {
+            history.put(session, &["one", "two"]);
+        }
+        let process = history.converge(&world).await;
+        let mut projector = process.projector();
+        process.run_until_idle(&mut projector).await;
+        assert_eq!(process.verify().await.0.sessions, 3);
+        // A history has no session of the ledger.
+        process.create("of-the-ledger").await;
+
+        history.put("a", &["one"]);
+        history.put("b", &["one", "three"]);
+        history.put("d", &["four"]);
+        history.remove("c");
+        assert!(process.status().await.lag_commits > Some(0));
+        assert!(!process.verify().await.1.is_empty());
+        if is_one_process {
+            process.run_until_idle(&mut projector).await;
+            assert!(!process.verify().await.1.is_empty(), "it scans at times");
+            process.clock.advance(10 * 1_000_000);
+            process.run_until_idle(&mut projector).await;
+            process.check().await;
+        } else {
+            projector.release().await;
+            history.converge(&world).await;
+        }
+        let everything = process.target.everything();
+        for (word, is_there) in [("three", true), ("four", true), ("two", false)] {
+            assert_eq!(everything.contains(word), is_there, "{word}");
+        }
+        assert_eq!(process.status().await.lag_commits, Some(0));
+        assert_eq!(process.verify().await.0.sessions, 3);
+    }
+}
+
+#[tokio::test]
+async fn an_unchanged_history_is_neither_read_nor_written_again() {
+    let (world, history) = (World::new(), History::default());
+    for number in 0..100 {
+        history.put(&format!("s{number}"), &["words"]);
+    }
+    history.converge(&world).await;
+    let process = history.process(&world);
+    let mut projector = process.projector();
+    let reads = history.source().read_count();
+    let commits = process.engine.index_feed.position().commit_count();
+    for _ in 0..3 {
+        process.run_until_idle(&mut projector).await;
+        process.clock.advance(100 * 1_000_000);
+    }
+    assert_eq!(history.source().read_count(), reads);
+    let after = process.engine.index_feed.position().commit_count();
+    assert_eq!(after, commits);
+}
+
+#[tokio::test]
+async fn a_process_may_be_killed_in_any_call_of_the_target() {
+    for executes in [false, true] {
+        for call in 1.. {
+            let (world, history) = (World::new(), History::default());
+            for session in ["a", "b", "c"] {
+                history.put(session, &["one", "two"]);
+            }
+            world.target.hang_at(call, executes);
+            let process = history.process(&world);
+            let mut projector = process.projector();
+            let scenario = async {
+                process.run_until_idle(&mut projector).await;
+                history.put("a", &["three"]);
+                history.put("new", &["four"]);
+                process.clock.advance(10 * 1_000_000);
+                process.run_until_idle(&mut projector).await;
+            };
+            let was_killed = tokio::select! {
+                () = scenario => false,
+                () = world.target.hung() => true,
+            };
+            if !was_killed {
+                break;
+            }
+            drop(projector);
+            // What the killed process may have written is gone before the next one begins.
+            history.remove("new");
+            history.remove("b");
+            world.end_claims();
+            let process = history.converge(&world).await;
+            assert_eq!(process.target.generations().len(), 1);
+            assert_eq!(process.verify().await.0.sessions, 2, "{call}, {executes}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_history_that_is_away_removes_nothing() {
+    let (world, history) = (World::new(), History::default());
+    history.put("a", &["one"]);
+    history.converge(&world).await;
+    history.is_away.store(true, Ordering::SeqCst);
+    let process = history.process(&world);
+    let mut projector = process.projector();
+    loop {
+        match projector.step().await.unwrap() {
+            Next::Again => {}
+            Next::At(_) => break,
+            Next::Commit => panic!("the failure was not noticed"),
+        }
+    }
+    let status = process.status().await;
+    let reason = "the folder does not exist";
+    assert_eq!(status.last_error.as_deref(), Some(reason));
+    assert!(status.failures > 0 && status.lag_commits.is_none());
+    assert!(process.target.everything().contains("one"));
+    let refused = crate::verify(&process.engine, &process.projection, |_| {}).await;
+    assert!(refused.unwrap_err().to_string().contains(reason));
+    history.is_away.store(false, Ordering::SeqCst);
+    world.end_claims();
+    history.converge(&world).await;
+    assert_eq!(process.status().await.failures, 0);
+}
+
+#[tokio::test]
+async fn refused_and_unreadable_sessions_are_dead_letters() {
+    let (world, history) = (World::new(), History::default());
+    *history.source.lock().unwrap() = Arc::new(MemorySource {
+        unreadable: Some("torn".into()),
+        ..MemorySource::default()
+    });
+    for session in ["a", "refused", "gone", "torn"] {
+        history.put(session, &["one"]);
+    }
+    world.target.set_refused([key("refused"), key("gone")]);
+    let process = history.process(&world);
+    process.fill().await;
+    assert_eq!(process.status().await.dead_letters.len(), 3);
+    let (verified, differences) = process.verify().await;
+    assert_eq!(verified.sessions, 4);
+    let is_torn = |kind| kind == DifferenceKind::Unreadable;
+    assert_eq!(differences.iter().filter(|d| is_torn(d.kind)).count(), 1);
+
+    world.target.set_refused([]);
+    history.remove("gone");
+    let name = &process.projection.name;
+    retry_dead_letters(&process.engine, name).await.unwrap();
+    history.process(&world).fill().await;
+    let letters = process.status().await.dead_letters;
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].key(), letters[0].attempts), (key("torn"), 2));
+}
+
+#[tokio::test]
+async fn a_rebuild_fills_a_generation_and_the_selection_says_what_it_has() {
+    let (world, history) = (World::new(), History::default());
+    history.put("a", &["write to ann@example.org"]);
+    let process = history.converge(&world).await;
+    let first = process.status().await.generation;
+    let name = &process.projection.name;
+    let begun = begin_rebuild(&process.engine, name, world.clock.now());
+    begun.await.unwrap();
+    history.put("b", &["more"]);
+    let process = history.converge(&world).await;
+    assert_ne!(process.status().await.generation, first);
+    let masked = process.with_selection(Selection {
+        mask_personal_data: true,
+        ..Selection::default()
+    });
+    masked.fill().await;
+    masked.check().await;
+    let everything = masked.target.everything();
+    assert!(!everything.contains("ann@") && everything.contains("[masked:email]"));
+    let (engine, projection) = (&masked.engine, &masked.projection);
+    let history = projection.history.as_ref();
+    let current = CurrentSessions::list(engine, history, &projection.selection);
+    let current = current.await.unwrap();
+    assert_eq!(current.keys().len(), 2);
+    let read = current.read(&key("a")).await.unwrap().unwrap();
+    let question = read.recorded.turns[0].0.question_neutral.clone();
+    assert!(question.unwrap().to_plain().contains("[masked:email]"));
+    assert!(current.read(&key("absent")).await.unwrap().is_none());
+}
