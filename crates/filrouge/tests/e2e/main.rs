@@ -99,6 +99,7 @@ mod postgres_servers;
 mod projected;
 mod projections;
 mod projections_canaries;
+mod projections_history;
 mod projections_kills;
 mod projections_tables;
 mod receiver;

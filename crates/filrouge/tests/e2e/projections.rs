@@ -106,6 +106,22 @@ fn wrong_settings_of_projections_are_refused() {
             "the same number for two tenants",
         ),
         (
+            tables("source = \"nothing\""),
+            "is no source; known: opencode",
+        ),
+        (
+            tables("source = \"opencode\"\ntenant_ids = { a = 1 }"),
+            "tenant_ids needs the source ledger",
+        ),
+        (
+            tables("source = \"codex:/x\"\nclean_timeout_ms = 1"),
+            "clean_timeout_ms needs the source ledger",
+        ),
+        (
+            tables("source = \"opencode\"\ntenants = [\"a\", \"b\"]"),
+            "has no tenants",
+        ),
+        (
             tables("reporting_role = \"r\""),
             "a SQLite file has neither a secret nor a reporting_role",
         ),
