@@ -118,7 +118,7 @@ impl State {
         self.claim.as_ref().filter(|claim| claim.is_live(now))
     }
 
-    /// Begins to fill a new generation from the ledger's beginning. Its number was never used before: a generation that
+    /// Begins to fill a new generation from the beginning. Its number was never used before: a generation that
     /// an undone state of the store has left in the target must not be continued. `seen` is a generation that the target
     /// has.
     pub(crate) fn begin_rebuild(

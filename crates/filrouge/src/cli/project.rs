@@ -8,12 +8,12 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(crate) enum Project {
     /// Keep projections up to date without a server, until it is stopped
     Run(RunProjections),
-    /// Fill a new generation from the ledger's beginning; queries see the old one until it is complete
+    /// Fill a new, complete generation; queries see the old one until it is complete
     Rebuild {
         /// The projection
         name: String,
     },
-    /// Compare a projection with the ledger, and name every difference
+    /// Compare a projection with its source, and name every difference
     Verify {
         /// The projection
         name: String,
