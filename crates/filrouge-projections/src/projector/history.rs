@@ -117,29 +117,32 @@ impl Projector {
         Ok(listed.into_iter().map(|key| key.session).collect())
     }
 
-    /// Writes some changes of a feed. Before the first, the note says which groups of sessions are being written.
+    /// Records which groups of sessions are written next, and the version of their rows.
+    async fn begin_pass(&mut self, stored: Stored<State>, index: usize) -> Result<Next, StepError> {
+        // Greater than every earlier one, also if an older state of the store was restored.
+        let now = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
+        let version = now.max(stored.value.history_version + 1);
+        let feed = &mut self.history_feeds[index];
+        let (generation, sums) = (feed.generation, feed.begin(version));
+        self.change_state(stored, |state| {
+            state.history_version = version;
+            state.advance_history(generation, &sums);
+        })
+        .await?;
+        Ok(Next::Again)
+    }
+
+    /// Writes some changes of a feed.
     async fn write_pass(
         &mut self,
         stored: Stored<State>,
         index: usize,
         letters: &[DeadLetter],
     ) -> Result<Next, StepError> {
-        let feed = &mut self.history_feeds[index];
+        let feed = &self.history_feeds[index];
         let generation = feed.generation;
-        let Some(pass) = &feed.pass else {
-            return Ok(Next::Again);
-        };
-        let Some(version) = pass.version else {
-            // Greater than every earlier one, also if an older state of the store was restored.
-            let now = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
-            let version = now.max(stored.value.history_version + 1);
-            let sums = feed.begin(version);
-            self.change_state(stored, |state| {
-                state.history_version = version;
-                state.advance_history(generation, &sums);
-            })
-            .await?;
-            return Ok(Next::Again);
+        let Some(version) = feed.pass.as_ref().and_then(|pass| pass.version) else {
+            return self.begin_pass(stored, index).await;
         };
         let batch = self.read_changes(index, version).await?;
         let keys: Vec<SessionKey> = batch.updates.iter().map(|u| u.key().clone()).collect();

@@ -164,7 +164,7 @@ async fn a_process_may_be_killed_in_any_call_of_the_target() {
 #[tokio::test]
 async fn a_history_that_is_away_removes_nothing() {
     let (world, history) = (World::new(), History::default());
-    history.put("a", &["one"]);
+    history.put("a", &["moonflower"]);
     history.converge(&world).await;
     history.is_away.store(true, Ordering::SeqCst);
     let process = history.process(&world);
@@ -180,7 +180,7 @@ async fn a_history_that_is_away_removes_nothing() {
     let reason = "the folder does not exist";
     assert_eq!(status.last_error.as_deref(), Some(reason));
     assert!(status.failures > 0 && status.lag_commits.is_none());
-    assert!(process.target.everything().contains("one"));
+    assert!(process.target.everything().contains("moonflower"));
     let refused = crate::verify(&process.engine, &process.projection, |_| {}).await;
     assert!(refused.unwrap_err().to_string().contains(reason));
     history.is_away.store(false, Ordering::SeqCst);
