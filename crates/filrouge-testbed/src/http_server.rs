@@ -19,6 +19,9 @@ const PORT_ATTEMPTS: usize = 5;
 /// The time within which a server must answer, on a machine that other tests keep busy.
 const START_SECONDS: u64 = 180;
 
+/// A command that runs a server with its data in a folder, on the first of its ports.
+type StartCommand = dyn Fn(&Path, u16) -> Command + Send + Sync;
+
 /// What is started.
 pub(crate) struct Program {
     /// Its name, also that of the folder with its data, by which the watchdog finds its process.
@@ -29,7 +32,7 @@ pub(crate) struct Program {
     pub(crate) ready: &'static str,
     /// Returns the command that runs the server in the foreground, with its data in a folder, on the first port. Called
     /// again for a restart, with the same folder.
-    pub(crate) command: Box<dyn Fn(&Path, u16) -> Command + Send + Sync>,
+    pub(crate) command: Box<StartCommand>,
 }
 
 impl fmt::Debug for Program {

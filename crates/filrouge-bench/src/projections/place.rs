@@ -142,6 +142,7 @@ impl Place {
             name,
             target: target.map_err(anyhow::Error::msg)?,
             structure: kind.structure(),
+            history: None,
             selection: Selection::default(),
             timeout: TIMEOUT,
             clean_timeout: TIMEOUT,

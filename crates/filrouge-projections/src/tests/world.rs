@@ -84,7 +84,8 @@ impl World {
             self.projection.selection.clone(),
             Duration::from_millis(200),
         );
-        Self::over(ledger, clock, self.target.clone(), selection, wait)
+        let (target, history) = (self.target.clone(), self.projection.history.clone());
+        Self::over(ledger, clock, target, selection, wait, history)
     }
 
     /// The same store and target with other settings, in another process.
