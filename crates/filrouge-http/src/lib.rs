@@ -5,6 +5,7 @@
 
 pub mod access;
 
+mod blocking;
 mod cors;
 pub mod extract;
 mod host;
@@ -22,6 +23,7 @@ mod telemetry;
 mod transport;
 mod wire;
 
+pub use blocking::{join_task, run_blocking};
 pub use cors::{AllowedOrigin, InvalidOrigin};
 pub use host::check_host;
 pub use layer::HttpLayer;

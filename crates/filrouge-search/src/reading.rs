@@ -1,6 +1,7 @@
 //! Reads a query from left to right.
 
 use crate::condition::{FilterText, InvalidQuery, NAMES};
+use crate::outline::ExtraFilter;
 
 /// A text such as `/a/zz` has letters after its last slash that are not all flags. At most this many letters count as
 /// mistaken flags; more are the end of a path.
@@ -75,11 +76,27 @@ fn parse_regex(query: &str) -> Option<Result<Term, char>> {
 pub(crate) struct QueryReader<'a> {
     rest: &'a str,
     at: usize,
+    /// Filters beside those of the query language.
+    extra: &'static [ExtraFilter],
 }
 
 impl<'a> QueryReader<'a> {
     pub(crate) const fn new(query: &'a str) -> Self {
-        Self { rest: query, at: 1 }
+        Self::with_extra(query, &[])
+    }
+
+    /// A reader that also reads `extra` filters.
+    pub(crate) const fn with_extra(query: &'a str, extra: &'static [ExtraFilter]) -> Self {
+        Self {
+            rest: query,
+            at: 1,
+            extra,
+        }
+    }
+
+    /// The unread part.
+    pub(crate) const fn unread(&self) -> &'a str {
+        self.rest
     }
 
     /// Reads the filter at this position; `None` if there is none.
@@ -88,7 +105,7 @@ impl<'a> QueryReader<'a> {
     /// [`InvalidQuery`] for a quoted value that is not closed.
     pub(crate) fn filter(&mut self) -> Result<Option<FilterText<'a>>, InvalidQuery> {
         self.skip_space();
-        let Some(name) = filter_name(self.rest) else {
+        let Some(name) = filter_name(self.rest, self.extra) else {
             return Ok(None);
         };
         let (at, excluded) = (self.at, self.rest.starts_with('-'));
@@ -120,8 +137,8 @@ impl<'a> QueryReader<'a> {
         let spaces = self.rest.match_indices(char::is_whitespace);
         let mut before = spaces.filter_map(|(at, space)| {
             let (before, after) = self.rest.split_at_checked(at + space.len())?;
-            filter_name(after)?;
-            let mut filters = QueryReader::new(after);
+            filter_name(after, self.extra)?;
+            let mut filters = QueryReader::with_extra(after, self.extra);
             while let Ok(Some(_)) = filters.filter() {}
             let is_regex = matches!(parse_regex(before.trim_end()), Some(Ok(_)));
             (is_regex && filters.rest.is_empty()).then_some(before)
@@ -223,11 +240,12 @@ impl<'a> QueryReader<'a> {
 
 /// Returns the name of the filter with which a text begins; `None` if there is none. `tool::call` and `source://x` are
 /// words.
-fn filter_name(text: &str) -> Option<&'static str> {
+fn filter_name(text: &str, extra: &[ExtraFilter]) -> Option<&'static str> {
     let text = text.strip_prefix('-').unwrap_or(text);
-    let is_at_start = |name: &&&str| {
-        let after = text.strip_prefix(**name).and_then(|t| t.strip_prefix(':'));
+    let is_at_start = |name: &&'static str| {
+        let after = text.strip_prefix(*name).and_then(|t| t.strip_prefix(':'));
         after.is_some_and(|value| !value.starts_with(':') && !value.starts_with("//"))
     };
-    NAMES.iter().find(is_at_start).copied()
+    let extra = extra.iter().map(|filter| filter.name);
+    NAMES.into_iter().chain(extra).find(is_at_start)
 }

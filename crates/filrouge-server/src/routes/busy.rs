@@ -6,7 +6,6 @@ use std::time::Duration;
 use filrouge_engine::{Caller, OnBusy};
 use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
-use tokio::task::{JoinError, JoinHandle};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
@@ -31,18 +30,6 @@ pub(super) async fn run_while_valid<T>(
         result = work => Ok(result),
         () = app.wait_until_stopping() => Err(Problem::new(ErrorCode::Overloaded, "the server is stopping")),
         () = principal.wait_until_ended() => Err(Principal::credentials_ended()),
-    }
-}
-
-/// Waits for a spawned task, and returns its result. A panic of the task continues in this request.
-///
-/// # Errors
-/// `internal` when the task was cancelled.
-pub(super) async fn join_task<T>(task: JoinHandle<T>) -> Result<T, Failure> {
-    match task.await.map_err(JoinError::try_into_panic) {
-        Ok(value) => Ok(value),
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        Err(Err(cancelled)) => Err(Failure::new(ErrorCode::Internal, cancelled.to_string())),
     }
 }
 

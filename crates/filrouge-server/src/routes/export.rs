@@ -12,13 +12,12 @@ use filrouge_types::{ErrorCode, Failure, Recorded, lock};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::Bundle;
 use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::response::{RouteResult, attachment};
-use filrouge_http::{Load, log_load};
+use filrouge_http::{Load, join_task, log_load};
 
 /// The maximum size of a document in bytes. It is limited because documents are built in memory.
 const EXPORT_MAX_BYTES: usize = 256 << 20;

@@ -1,7 +1,6 @@
 //! `/api/v1/search`: who said what, in the sessions that the caller sees.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use filrouge_search::{Excerpt, Hit, Mode, Order, Results, SearchRequest};
 use filrouge_sources::{Library, LibraryError, Role};
@@ -11,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::Schema;
 use utoipa::{IntoParams, ToSchema};
 
-use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::{StateResponse, enum_schema};
 use filrouge_http::access::may;
 use filrouge_http::extract::{Limit, TenantAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, json};
+use filrouge_http::run_blocking;
 
 fn mode_schema() -> Schema {
     enum_schema(["words", "meaning", "both"])
@@ -164,25 +163,13 @@ pub(super) async fn search(app: App, access: TenantAccess<may::Read, SearchQuery
     let searcher = app
         .search
         .searcher(no_library, app.engine(), &access.caller);
-    // The search stops when the caller disconnects, because this value is then dropped.
-    let cancel_on_drop = CancelOnDrop(Arc::default());
-    let cancelled = cancel_on_drop.0.clone();
     // The search owns the permit, because it may continue briefly after the caller has disconnected.
-    let results = tokio::task::spawn_blocking(move || {
-        let results = searcher.search(&search_request, &|| cancelled.load(Ordering::Relaxed));
+    let results = run_blocking(move |stopped| {
+        let results = searcher.search(&search_request, &|| stopped.load(Ordering::Relaxed));
         (results, permit)
     });
-    let (results, _permit) = join_task(results).await?;
+    let (results, _permit) = results.await?;
     json(&to_page(results.map_err(to_problem)?))
-}
-
-/// Sets its flag when it is dropped: the search then stops.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn search_request(query: SearchQuery) -> Result<SearchRequest, Problem> {

@@ -10,11 +10,11 @@ use tracing::Instrument;
 use utoipa::IntoParams;
 use utoipa::openapi::Schema;
 
-use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::{WriteResponse, enum_schema};
 use filrouge_http::access::may;
 use filrouge_http::extract::{RawBody, TurnAccess};
+use filrouge_http::join_task;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, write_response};
 
