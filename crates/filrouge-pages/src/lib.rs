@@ -49,6 +49,7 @@ struct Shared {
     http: HttpLayer,
     library: Library,
     search: SearchSettings,
+    figures: sessions::FiguresCache,
 }
 
 impl Pages {
@@ -58,6 +59,7 @@ impl Pages {
             http,
             library,
             search,
+            figures: sessions::FiguresCache::default(),
         }))
     }
 
@@ -69,6 +71,11 @@ impl Pages {
     /// The settings of searches.
     pub(crate) fn search(&self) -> &SearchSettings {
         &self.0.search
+    }
+
+    /// The kept figures of sessions.
+    pub(crate) fn figures(&self) -> &sessions::FiguresCache {
+        &self.0.figures
     }
 }
 
@@ -90,6 +97,8 @@ impl FromRef<Pages> for HttpLayer {
 pub fn wire(pages: Pages) -> Wire {
     let routes = Router::new()
         .route("/", get(sessions::list))
+        .route(sessions::ARRIVALS_PATH, get(sessions::arrivals))
+        .route(sessions::FIGURES_PATH, get(sessions::figures))
         .route(conversation::PATH, get(conversation::show))
         .route(conversation::PART_PATH, get(conversation::part))
         .route(conversation::LIVE_PATH, get(conversation::live))

@@ -1,106 +1,323 @@
-//! `/`: the sessions that the caller sees, the last active first.
+//! `/`: the sessions that the caller sees, in the ledger and in the histories of other programs, and a search in them.
+
+mod arrivals;
+mod figures;
+mod hits;
+mod ledger;
+mod lists;
+mod question;
+mod rows;
 
 use axum::extract::State;
+use filrouge_engine::Caller;
 use filrouge_engine::caller::may;
 use filrouge_http::extract::TenantAccess;
+use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
-use filrouge_store::command::{SessionFilter, SessionSort};
-use filrouge_types::{Session, Timestamp};
+use filrouge_sources::programs::LEDGER;
+use filrouge_types::Timestamp;
 use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::Pages;
 use crate::layout::page;
 use crate::visit::Visit;
 use crate::words::SessionsWords;
+pub(crate) use arrivals::{PATH as ARRIVALS_PATH, arrivals};
+pub(crate) use figures::{FiguresCache, PATH as FIGURES_PATH, figures};
+use hits::Hits;
+use lists::ListPage;
+use question::Question;
 
-/// The number of sessions on a page.
+/// The number of sessions on a page of a list.
 const PAGE_SESSIONS: usize = 50;
 
-#[derive(Deserialize, IntoParams)]
+/// The characters that are encoded in a part of a path: all except the unreserved ones of RFC 3986.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The order of a list, the newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ListOrder {
+    /// By last activity.
+    Updated,
+    /// By creation.
+    Created,
+}
+
+impl ListOrder {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Updated => "updated",
+            Self::Created => "created",
+        }
+    }
+}
+
+#[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListQuery {
     /// The search.
-    q: Option<String>,
-    /// The `next_cursor` of the previous page.
+    #[serde(default)]
+    q: String,
+    /// Only this history: the name of a program, or `ledger`.
+    source: Option<String>,
+    /// The order. By default the best match is first, and in a list the last activity.
+    #[param(inline)]
+    order: Option<ListOrder>,
+    /// Where the previous page ended.
     cursor: Option<String>,
 }
 
-/// Lists sessions.
+impl ListQuery {
+    /// The address of the page for the same search, with these parameters.
+    fn address(
+        &self,
+        source: Option<&str>,
+        order: Option<ListOrder>,
+        cursor: Option<&str>,
+    ) -> String {
+        let pairs = [
+            ("q", self.q.trim()),
+            ("source", source.unwrap_or_default()),
+            ("order", order.map_or("", ListOrder::as_str)),
+            ("cursor", cursor.unwrap_or_default()),
+        ];
+        let mut text = form_urlencoded::Serializer::for_suffix("/?".to_owned(), 2);
+        text.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
+        text.finish()
+    }
+
+    /// The address of the next page.
+    fn next_address(&self, cursor: &str) -> String {
+        self.address(self.source.as_deref(), self.order, Some(cursor))
+    }
+}
+
+/// The part of the page below the search box.
+enum Content {
+    List(ListPage),
+    Hits(Hits),
+    /// The search is invalid, for this reason.
+    Refused(String),
+}
+
+/// Lists sessions, or searches them.
 pub(crate) async fn list(
     State(pages): State<Pages>,
     visit: Visit,
     access: TenantAccess<may::Read, ListQuery>,
 ) -> RouteResult {
-    let q = access.query.q.unwrap_or_default();
-    let filter = SessionFilter {
-        title: (!q.trim().is_empty()).then(|| q.trim().into()),
-        order: SessionSort::Updated,
-        ..SessionFilter::default()
+    let (words, query) = (SessionsWords::of(visit.language), access.query);
+    let (content, notice) = match Question::parse(&query, words) {
+        Ok(question) => read(&pages, &access.caller, &query, question).await?,
+        Err(reason) => (Content::Refused(reason), None),
     };
-    let cursor = access.query.cursor;
-    let list = pages
-        .sessions
-        .list_with_findings(&access.caller, filter, cursor, PAGE_SESSIONS);
-    let ((sessions, next), _findings) = list.await?;
-    let words = SessionsWords::of(visit.language);
-    let content = html! {
+    let shows_owner = access.caller.identity().is_none();
+    let is_refused = matches!(content, Content::Refused(_));
+    let markup = html! {
         h1 { (words.sessions) }
+        (search_form(words, &query, is_refused))
+        (tabs(words, &pages, &query))
+        (order(words, &query, matches!(content, Content::Hits(_))))
+        @if let Some(notice) = notice { (notice) }
+        (show(words, &query, &content, shows_owner))
+        (keys(words))
+    };
+    Ok(page(&visit, words.sessions, &markup))
+}
+
+/// Reads what the page shows, and builds the place of the notice about new sessions.
+async fn read(
+    pages: &Pages,
+    caller: &Caller,
+    query: &ListQuery,
+    question: Question,
+) -> Result<(Content, Option<Markup>), Problem> {
+    if question.needs_search() {
+        let hits = hits::search(pages, caller, &question, query.cursor.clone()).await?;
+        let content = hits.map_or_else(Content::Refused, Content::Hits);
+        return Ok((content, None));
+    }
+    let list = lists::read(pages, caller, &question, query.cursor.as_deref()).await?;
+    let notice = match &query.cursor {
+        None => arrivals::place(pages, caller, query, &question).await?,
+        Some(_) => None,
+    };
+    Ok((Content::List(list), notice))
+}
+
+fn search_form(words: &SessionsWords, query: &ListQuery, is_refused: bool) -> Markup {
+    html! {
         form.search role="search" action="/" {
-            input type="search" role="searchbox" name="q" value=(q) aria-label=(words.search)
-                placeholder=(words.search_hint);
+            input type="search" role="searchbox" name="q" value=(query.q) aria-label=(words.search)
+                placeholder=(words.search_hint) aria-invalid=[is_refused.then_some("true")]
+                aria-describedby=[is_refused.then_some("wrong-search")];
+            @if let Some(source) = &query.source { input type="hidden" name="source" value=(source); }
+            @if let Some(order) = query.order { input type="hidden" name="order" value=(order.as_str()); }
             button type="submit" { (words.search) }
         }
-        @if sessions.is_empty() {
-            section.empty { h2 { (words.no_sessions) } p { (words.no_sessions_hint) } }
-        } @else {
-            (table(words, &sessions))
+    }
+}
+
+/// The histories beside the ledger, if there are any.
+fn tabs(words: &SessionsWords, pages: &Pages, query: &ListQuery) -> Markup {
+    let mut names: Vec<&'static str> = Vec::new();
+    for source in pages.library().sources() {
+        if !names.contains(&source.name()) {
+            names.push(source.name());
         }
-        @if let Some(next) = next {
-            a.more href={ "/?" (query(&[("q", &q), ("cursor", &next)])) } { (words.older) }
+    }
+    let chosen = query.source.as_deref().filter(|name| !name.is_empty());
+    let tab = |name: Option<&str>, label: &str| {
+        html! {
+            a href=(query.address(name, query.order, None)) aria-current=[(name == chosen).then_some("page")] { (label) }
         }
     };
-    Ok(page(&visit, words.sessions, &content))
-}
-
-/// A query string of these parameters; empty ones are left out.
-fn query(pairs: &[(&str, &str)]) -> String {
-    let mut text = form_urlencoded::Serializer::new(String::new());
-    text.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
-    text.finish()
-}
-
-fn table(words: &SessionsWords, sessions: &[Session]) -> Markup {
     html! {
-        div.wide {
-            table.sessions {
-                thead {
-                    tr {
-                        @for name in [words.title, words.agents, words.owner, words.project, words.turns, words.status, words.last_activity] {
-                            th scope="col" { (name) }
-                        }
-                    }
-                }
-                tbody { @for session in sessions { (row(words, session)) } }
+        @if !names.is_empty() {
+            nav.tabs aria-label=(words.histories) {
+                (tab(None, words.all))
+                (tab(Some(LEDGER), words.ledger))
+                @for name in names { (tab(Some(name), program_label(name))) }
             }
         }
     }
 }
 
-fn row(words: &SessionsWords, session: &Session) -> Markup {
-    let title = session.title.as_deref().unwrap_or(words.untitled);
+/// The name of a history as its program writes itself.
+fn program_label(name: &str) -> &str {
+    match name {
+        "claude-code" => "Claude Code",
+        "codex" => "Codex",
+        "opencode" => "OpenCode",
+        other => other,
+    }
+}
+
+/// The links that change the order.
+fn order(words: &SessionsWords, query: &ListQuery, has_best: bool) -> Markup {
+    let best = has_best.then_some((None, words.best_match));
+    let chosen = match has_best {
+        true => query.order,
+        false => query.order.or(Some(ListOrder::Updated)),
+    };
+    let by_time = match has_best {
+        true => vec![(Some(ListOrder::Updated), words.last_activity)],
+        false => vec![
+            (Some(ListOrder::Updated), words.last_activity),
+            (Some(ListOrder::Created), words.created),
+        ],
+    };
+    let address = |order| query.address(query.source.as_deref(), order, None);
     html! {
-        tr {
-            td { a href={ "/ui/sessions/" (session.session_id) } { bdi { (title) } } }
-            td { bdi { (session.agents.join(", ")) } }
-            td { @if let Some(owner) = &session.identity_id { bdi { (owner) } } }
-            td { @if let Some(project) = &session.project_id { bdi { (project) } } }
-            td.number { (session.turn_count) }
-            td { (session.status.as_str()) }
-            td { (time(session.updated_at)) }
+        nav.order aria-label=(words.order) {
+            span aria-hidden="true" { (words.order) ":" }
+            @for (order, label) in best.into_iter().chain(by_time) {
+                a href=(address(order)) aria-current=[(order == chosen).then_some("true")] { (label) }
+            }
         }
     }
+}
+
+fn show(words: &SessionsWords, query: &ListQuery, content: &Content, shows_owner: bool) -> Markup {
+    match content {
+        Content::Refused(reason) => html! {
+            p.wrong #wrong-search role="alert" { (words.wrong_search) " " bdi { (reason) } }
+        },
+        Content::List(list) => html! {
+            (damaged(words, list))
+            @if list.rows.is_empty() {
+                (empty(words, query))
+            } @else {
+                (rows::table(words, &list.rows, shows_owner, query.order == Some(ListOrder::Created)))
+            }
+            (older(words, query, list.next.as_deref()))
+        },
+        Content::Hits(hits) => html! {
+            (hits::summary(words, hits))
+            @if hits.sessions.is_empty() { (empty(words, query)) } @else { (hits::list(words, hits)) }
+            (older(words, query, hits.next.as_deref()))
+        },
+    }
+}
+
+/// The link to the next page. Scripts append its rows to this page, and replace the link by the next one.
+fn older(words: &SessionsWords, query: &ListQuery, next: Option<&str>) -> Markup {
+    html! {
+        p.older #older {
+            @if let Some(next) = next {
+                @let address = query.next_address(next);
+                a #older-link href=(address) hx-get=(address) hx-target="#rows" hx-select="#rows > *"
+                    hx-swap="beforeend" hx-select-oob="#older" { (words.older) }
+            }
+        }
+    }
+}
+
+fn empty(words: &SessionsWords, query: &ListQuery) -> Markup {
+    let is_search = !query.q.trim().is_empty() || query.cursor.is_some();
+    let (title, hint) = match is_search {
+        true => (words.nothing_found, words.nothing_found_hint),
+        false => (words.no_sessions, words.no_sessions_hint),
+    };
+    html! { section.empty { h2 { (title) } p { (hint) } } }
+}
+
+/// The sessions that the list lacks because they are damaged, and notices of other histories.
+fn damaged(words: &SessionsWords, list: &ListPage) -> Markup {
+    html! {
+        @if !list.findings.is_empty() {
+            section.findings {
+                p { span.pill.bad { (words.damaged) } " " (words.damaged_hint) }
+                ul {
+                    @for finding in &list.findings {
+                        li {
+                            @if let Some(id) = &finding.session_id { bdi { (id) } ": " }
+                            bdi { (finding.what) }
+                        }
+                    }
+                }
+            }
+        }
+        @for notice in &list.notices { p.meta { bdi { (notice) } } }
+    }
+}
+
+/// The keys of the page. A script shows the button, because the keys need it.
+fn keys(words: &SessionsWords) -> Markup {
+    let all = [
+        ("/", words.key_search),
+        ("j", words.key_next),
+        ("k", words.key_previous),
+        ("Enter", words.key_open),
+        ("?", words.keys),
+    ];
+    html! {
+        button.show-keys #show-keys type="button" aria-haspopup="dialog" hidden { (words.keys) }
+        dialog #keys aria-labelledby="keys-title" {
+            h2 #keys-title { (words.keys) }
+            dl { @for (key, meaning) in all { div { dt { kbd { (key) } } dd { (meaning) } } } }
+            form method="dialog" { button type="submit" { (words.close) } }
+        }
+    }
+}
+
+/// The address of a session's page.
+pub(crate) fn session_path(id: &str) -> String {
+    format!("/ui/sessions/{}", utf8_percent_encode(id, IN_PATH))
+}
+
+/// The address of the page of a session in another program's history.
+fn history_path(source: &str, id: &str) -> String {
+    let id = utf8_percent_encode(id, IN_PATH);
+    format!("/ui/histories/{source}/{id}")
 }
 
 /// A time to the second, in UTC.

@@ -1,0 +1,169 @@
+//! The rows of the table of sessions.
+
+use filrouge_sources::library::list;
+use filrouge_types::{Session, Timestamp};
+use maud::{Markup, html};
+
+use super::{history_path, program_label, session_path, time};
+use crate::words::SessionsWords;
+
+/// A session as the table shows it.
+pub(super) struct Row {
+    /// The address of its page.
+    path: String,
+    title: Option<String>,
+    /// The history that it is from; `None` for the ledger.
+    source: Option<String>,
+    agents: String,
+    owner: Option<String>,
+    project: Option<String>,
+    turns: Option<u64>,
+    status: Option<&'static str>,
+    /// The time by which the list is ordered.
+    pub(super) at: Timestamp,
+    /// The id; absent outside the ledger. Figures are loaded by it.
+    id: Option<String>,
+    /// Whether its own record is damaged, in another program's history.
+    is_damaged: bool,
+}
+
+impl Row {
+    /// The row of a session of the ledger.
+    pub(super) fn of_session(session: &Session, by_creation: bool) -> Self {
+        let id = session.session_id.as_str();
+        Self {
+            path: session_path(id),
+            title: session.title.as_deref().map(str::to_owned),
+            source: None,
+            agents: session.agents.join(", "),
+            owner: session.identity_id.as_ref().map(ToString::to_string),
+            project: session.project_id.as_ref().map(ToString::to_string),
+            turns: Some(session.turn_count),
+            status: Some(session.status.as_str()),
+            at: match by_creation {
+                true => session.created_at,
+                false => session.updated_at,
+            },
+            id: Some(id.to_owned()),
+            is_damaged: false,
+        }
+    }
+
+    /// The row of a session of another program's history.
+    pub(super) fn of_history(row: list::Row, by_creation: bool) -> Self {
+        let agents = match row.agents.is_empty() {
+            true => row.agent.unwrap_or_default(),
+            false => row.agents.join(", "),
+        };
+        let at = if by_creation {
+            row.created
+        } else {
+            row.updated
+        };
+        Self {
+            path: history_path(&row.source, &row.id),
+            title: row.title,
+            source: Some(row.source),
+            agents,
+            owner: None,
+            project: row.project_name.or(row.project_id),
+            turns: None,
+            status: None,
+            at: Timestamp::from_millis(at).unwrap_or_default(),
+            id: None,
+            is_damaged: row.damaged,
+        }
+    }
+
+    /// Whether the session is in the ledger.
+    pub(super) const fn is_in_ledger(&self) -> bool {
+        self.source.is_none()
+    }
+}
+
+/// The table. On narrow screens the columns of the class `detail` are hidden.
+pub(super) fn table(
+    words: &SessionsWords,
+    rows: &[Row],
+    shows_owner: bool,
+    by_creation: bool,
+) -> Markup {
+    let at = match by_creation {
+        true => words.created,
+        false => words.last_activity,
+    };
+    html! {
+        table.sessions {
+            thead {
+                tr {
+                    th scope="col" { (words.title) }
+                    th.detail scope="col" { (words.agents) }
+                    @if shows_owner { th.detail scope="col" { (words.owner) } }
+                    th.detail scope="col" { (words.project) }
+                    th.number.detail scope="col" { (words.turns) }
+                    th.number.detail scope="col" { (words.tokens) }
+                    th.number.detail scope="col" { (words.cost) }
+                    th scope="col" { (words.status) }
+                    th scope="col" { (at) }
+                }
+            }
+            tbody #rows { @for row in rows { (table_row(words, row, shows_owner)) } }
+        }
+    }
+}
+
+fn table_row(words: &SessionsWords, row: &Row, shows_owner: bool) -> Markup {
+    let title = row.title.as_deref().unwrap_or(words.untitled);
+    html! {
+        tr.row {
+            td.title {
+                a.open href=(row.path) { bdi { (title) } }
+                @if let Some(source) = &row.source { " " span.pill { (program_label(source)) } }
+            }
+            td.detail { bdi { (row.agents) } }
+            @if shows_owner { td.detail { @if let Some(owner) = &row.owner { bdi { (owner) } } } }
+            td.detail { @if let Some(project) = &row.project { bdi { (project) } } }
+            td.number.detail { @if let Some(turns) = row.turns { (number(turns)) } }
+            td.number.detail { @if let Some(id) = &row.id { span id={ "tokens-" (id) } {} } }
+            td.number.detail { @if let Some(id) = &row.id { span id={ "cost-" (id) } {} } }
+            td.status {
+                @if let Some(status) = row.status { (status) " " }
+                @if row.is_damaged { span.pill.bad { (words.damaged) } }
+                @if row.id.is_some() {
+                    span hx-get={ (row.path) "/figures" } hx-trigger="revealed" hx-swap="outerHTML" {}
+                }
+            }
+            td.at { (time(row.at)) }
+        }
+    }
+}
+
+/// A number with its digits in groups of three, which narrow no-break spaces separate.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn digits_are_grouped_from_the_right() {
+        for (value, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1\u{202f}000"),
+            (1_234_567, "1\u{202f}234\u{202f}567"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+}
