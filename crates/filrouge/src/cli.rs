@@ -17,6 +17,7 @@ mod sources;
 mod stats;
 mod team;
 mod transfer;
+mod ui;
 
 use crate::config::SourceName;
 
@@ -33,6 +34,7 @@ pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources,
 pub(crate) use stats::{KpiFormat, Stats};
 pub(crate) use team::{Deploy, Team, TeamSnapshots};
 pub(crate) use transfer::{Export, ExportFormat, Import};
+pub(crate) use ui::Ui;
 
 /// The system of record for conversations with AI agents.
 #[derive(Debug, Parser)]
@@ -86,6 +88,8 @@ pub(crate) enum Command {
         ))]
         sources: Vec<SourceName>,
     },
+    /// Look at the ledger and the histories of coding agents on this machine in a browser; needs no set-up
+    Ui(Ui),
     /// List, show and follow sessions
     #[command(subcommand)]
     Sessions(Sessions),

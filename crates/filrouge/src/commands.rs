@@ -69,6 +69,7 @@ mod team_snapshots_export;
 mod team_snapshots_import;
 mod team_snapshots_list;
 mod team_snapshots_show;
+mod ui;
 mod verify;
 mod verify_bundle;
 
@@ -87,6 +88,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // Most commands only succeed or fail; the others report a finding by their exit code.
     match cli.command {
         Command::Serve { sources, .. } => serve::run(&config, &sources).await?,
+        Command::Ui(args) => ui::run(&config, &args).await?,
         Command::Sessions(command) => sessions(&config, command).await?,
         Command::Search(args) => search::run(&config, args).await?,
         Command::Index(command) => match command {

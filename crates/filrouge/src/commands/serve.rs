@@ -1,6 +1,7 @@
 //! `filrouge serve`
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
@@ -29,9 +30,17 @@ use crate::similar::of_projections;
 use crate::stop::StopSignals;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
+    serve_histories(config, mcp_settings(config, sources)?, |_| {}).await
+}
+
+/// Serves the store and other programs' histories until a signal. Prints the address, and passes it to `ready`.
+pub(super) async fn serve_histories(
+    config: &Config,
+    mcp_settings: McpSettings,
+    ready: impl FnOnce(SocketAddr),
+) -> anyhow::Result<()> {
     let address = config.listen;
     let (mut access, webhooks) = config.server_settings()?;
-    let mcp_settings = mcp_settings(config, sources)?;
     let embedder = config.search.embedder()?;
     // Without a token issuer and API keys, a server must listen only on loopback. A missing store has no API keys, so
     // the address is refused here, before the store is created.
@@ -75,6 +84,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     if let Err(error) = print(|out| writeln!(out, "listening on http://{address}")) {
         tracing::warn!(%error, "stdout is closed");
     }
+    ready(address);
     let limits = LimitSettings {
         unread_folder: Some(config.spool.directory.clone()),
         ..config.limits.clone()

@@ -40,6 +40,17 @@ fn parse_jwks_source(text: &str) -> Result<JwksSource, String> {
 }
 
 impl AccessConfig {
+    /// These settings without an issuer of tokens.
+    pub(crate) fn without_issuer(&self) -> Self {
+        let mut settings = self.settings.clone();
+        settings.jwt = None;
+        Self {
+            settings,
+            incomplete: false,
+            ..*self
+        }
+    }
+
     /// Reads both sections. `server_tenant` is the tenant of all callers while the server has no keys.
     /// Writes the settings of the engine to `engine`.
     pub(super) fn read(

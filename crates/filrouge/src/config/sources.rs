@@ -14,7 +14,7 @@ use crate::exit::Result;
 mod open;
 
 pub(crate) use open::{
-    FoundHistories, OpenLibrary, histories, open, open_program, open_with_ledger,
+    FoundHistories, OpenLibrary, SourceRequest, histories, open, open_program, open_with_ledger,
 };
 
 /// The value of `sources` for all histories that exist, which is also the default.

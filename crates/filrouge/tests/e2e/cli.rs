@@ -248,6 +248,7 @@ fn help_shows_all_commands() {
     let world = World::new();
     let commands = [
         "serve",
+        "ui",
         "sessions",
         "import",
         "export",

@@ -172,6 +172,12 @@ impl FoundHistories {
         Ok(opened.map_err(add_warning).ok())
     }
 
+    /// The histories as one library, without the ledger.
+    pub(crate) fn library(&self) -> Library {
+        let sources = self.sources.clone();
+        Library::new(sources, CACHE_BYTES).with_max_listing_age(MAX_LISTING_AGE)
+    }
+
     fn push(&mut self, program: &Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
         self.locations
             .push(format!("{} ({})", program.name, path.display()));
@@ -185,8 +191,7 @@ impl FoundHistories {
 /// # Errors
 /// [`Usage`], as [`histories`].
 pub(crate) fn open(config: &Config, requested: &[SourceName]) -> anyhow::Result<Library> {
-    let sources = histories(config, requested)?.sources;
-    Ok(Library::new(sources, CACHE_BYTES).with_max_listing_age(MAX_LISTING_AGE))
+    Ok(histories(config, requested)?.library())
 }
 
 /// An open library that includes the ledger, if it was requested.
