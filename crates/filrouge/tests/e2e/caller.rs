@@ -35,6 +35,12 @@ impl Caller {
         }
     }
 
+    /// The lines of the headers that it sends.
+    #[allow(dead_code, reason = "another test binary includes this file")]
+    pub(crate) fn headers(&self) -> &str {
+        &self.headers
+    }
+
     /// The same caller acting for an end user.
     pub(crate) fn for_identity(&self, identity: &str) -> Self {
         self.with("filrouge-identity", identity)

@@ -85,6 +85,7 @@ mod openapi;
 #[cfg(feature = "otel")]
 mod otel;
 mod owners;
+mod pages_sessions;
 mod pdf;
 mod persist_trace;
 mod postgres;

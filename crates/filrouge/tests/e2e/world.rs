@@ -288,6 +288,16 @@ impl World {
         self.start(self.command(&[&listen, arguments].concat()), arguments)
     }
 
+    /// Starts `filrouge ui`, which opens no browser, without the variables that name other histories.
+    #[allow(dead_code, reason = "another test binary includes this file")]
+    pub(crate) fn start_ui(&self, arguments: &[&str]) -> Server {
+        let mut command = self.command(&[&["ui", "--no-open"], arguments].concat());
+        for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_DB"] {
+            command.env_remove(name);
+        }
+        self.start(command, arguments)
+    }
+
     fn start(&self, command: Command, arguments: &[&str]) -> Server {
         self.try_start(command, arguments)
             .unwrap_or_else(|log| panic!("the server does not start: {log}"))
