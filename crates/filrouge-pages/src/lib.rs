@@ -8,21 +8,20 @@ mod assets;
 mod conversation;
 mod failure;
 mod form;
+mod format;
 mod layout;
+mod links;
 mod sessions;
 mod sign_in;
+mod state;
 mod visit;
 mod words;
 
-use std::ops::Deref;
-use std::sync::Arc;
-
 use axum::Router;
-use axum::extract::FromRef;
 use axum::routing::{get, post};
-use filrouge_http::{HttpLayer, OwnPaths, Wire};
-use filrouge_search::SearchSettings;
-use filrouge_sources::Library;
+use filrouge_http::{OwnPaths, Wire};
+
+pub use state::Pages;
 
 /// The headers of all pages: a page runs only scripts of this server, makes requests to it alone, is in no frame, and
 /// is not kept by browsers or proxies.
@@ -39,59 +38,6 @@ const HEADERS: &[(&str, &str)] = &[
     ("cross-origin-resource-policy", "same-origin"),
     ("cache-control", "no-store"),
 ];
-
-/// What pages need: the services, and the histories of other programs beside the ledger. Clones are handles to the same
-/// state. It dereferences to the HTTP layer.
-#[derive(Clone)]
-pub struct Pages(Arc<Shared>);
-
-struct Shared {
-    http: HttpLayer,
-    library: Library,
-    search: SearchSettings,
-    figures: sessions::FiguresCache,
-}
-
-impl Pages {
-    /// Builds the state from the HTTP layer, the histories that every caller may read, and the settings of searches.
-    pub fn new(http: HttpLayer, library: Library, search: SearchSettings) -> Self {
-        Self(Arc::new(Shared {
-            http,
-            library,
-            search,
-            figures: sessions::FiguresCache::default(),
-        }))
-    }
-
-    /// The histories of other programs.
-    pub(crate) fn library(&self) -> &Library {
-        &self.0.library
-    }
-
-    /// The settings of searches.
-    pub(crate) fn search(&self) -> &SearchSettings {
-        &self.0.search
-    }
-
-    /// The kept figures of sessions.
-    pub(crate) fn figures(&self) -> &sessions::FiguresCache {
-        &self.0.figures
-    }
-}
-
-impl Deref for Pages {
-    type Target = HttpLayer;
-
-    fn deref(&self) -> &HttpLayer {
-        &self.0.http
-    }
-}
-
-impl FromRef<Pages> for HttpLayer {
-    fn from_ref(pages: &Pages) -> Self {
-        pages.0.http.clone()
-    }
-}
 
 /// Returns the pages as a wire: `/`, and everything below `/ui/`.
 pub fn wire(pages: Pages) -> Wire {

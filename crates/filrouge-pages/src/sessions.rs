@@ -2,9 +2,11 @@
 
 mod arrivals;
 mod figures;
+mod figures_cache;
 mod hits;
 mod ledger;
 mod lists;
+mod query;
 mod question;
 mod rows;
 
@@ -15,90 +17,20 @@ use filrouge_http::extract::TenantAccess;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_sources::programs::LEDGER;
-use filrouge_types::Timestamp;
 use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
 
 use crate::Pages;
+use crate::format::program_label;
 use crate::layout::page;
 use crate::visit::Visit;
 use crate::words::SessionsWords;
 pub(crate) use arrivals::{PATH as ARRIVALS_PATH, arrivals};
-pub(crate) use figures::{FiguresCache, PATH as FIGURES_PATH, figures};
+pub(crate) use figures::{PATH as FIGURES_PATH, figures};
+pub(crate) use figures_cache::FiguresCache;
 use hits::Hits;
 use lists::ListPage;
+use query::{ListOrder, ListQuery};
 use question::Question;
-
-/// The number of sessions on a page of a list.
-const PAGE_SESSIONS: usize = 50;
-
-/// The characters that are encoded in a part of a path: all except the unreserved ones of RFC 3986.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// The order of a list, the newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum ListOrder {
-    /// By last activity.
-    Updated,
-    /// By creation.
-    Created,
-}
-
-impl ListOrder {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Updated => "updated",
-            Self::Created => "created",
-        }
-    }
-}
-
-#[derive(Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListQuery {
-    /// The search.
-    #[serde(default)]
-    q: String,
-    /// Only this history: the name of a program, or `ledger`.
-    source: Option<String>,
-    /// The order. By default the best match is first, and in a list the last activity.
-    #[param(inline)]
-    order: Option<ListOrder>,
-    /// Where the previous page ended.
-    cursor: Option<String>,
-}
-
-impl ListQuery {
-    /// The address of the page for the same search, with these parameters.
-    fn address(
-        &self,
-        source: Option<&str>,
-        order: Option<ListOrder>,
-        cursor: Option<&str>,
-    ) -> String {
-        let pairs = [
-            ("q", self.q.trim()),
-            ("source", source.unwrap_or_default()),
-            ("order", order.map_or("", ListOrder::as_str)),
-            ("cursor", cursor.unwrap_or_default()),
-        ];
-        let mut text = form_urlencoded::Serializer::for_suffix("/?".to_owned(), 2);
-        text.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
-        text.finish()
-    }
-
-    /// The address of the next page.
-    fn next_address(&self, cursor: &str) -> String {
-        self.address(self.source.as_deref(), self.order, Some(cursor))
-    }
-}
 
 /// The part of the page below the search box.
 enum Content {
@@ -188,16 +120,6 @@ fn tabs(words: &SessionsWords, pages: &Pages, query: &ListQuery) -> Markup {
                 @for name in names { (tab(Some(name), program_label(name))) }
             }
         }
-    }
-}
-
-/// The name of a history as its program writes itself.
-fn program_label(name: &str) -> &str {
-    match name {
-        "claude-code" => "Claude Code",
-        "codex" => "Codex",
-        "opencode" => "OpenCode",
-        other => other,
     }
 }
 
@@ -307,22 +229,4 @@ fn keys(words: &SessionsWords) -> Markup {
             form method="dialog" { button type="submit" { (words.close) } }
         }
     }
-}
-
-/// The address of a session's page.
-pub(crate) fn session_path(id: &str) -> String {
-    format!("/ui/sessions/{}", utf8_percent_encode(id, IN_PATH))
-}
-
-/// The address of the page of a session in another program's history.
-fn history_path(source: &str, id: &str) -> String {
-    let id = utf8_percent_encode(id, IN_PATH);
-    format!("/ui/histories/{source}/{id}")
-}
-
-/// A time to the second, in UTC.
-pub(crate) fn time(at: Timestamp) -> Markup {
-    let exact = at.to_string();
-    let short = exact.get(..19).unwrap_or(&exact).replacen('T', " ", 1);
-    html! { time datetime=(exact) { (short) } }
 }

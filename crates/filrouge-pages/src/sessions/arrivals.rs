@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::ListQuery;
+use super::query::ListQuery;
 use super::question::Question;
 use crate::Pages;
 use crate::layout::fragment;

@@ -1,8 +1,5 @@
-//! The figures of one session that its row does not have: tokens, cost, and whether the newest turn failed. The page loads
-//! them when the row becomes visible, because they are computed from all items of the session.
-
-use std::collections::HashMap;
-use std::sync::Mutex;
+//! The figures of one session that its row does not have: tokens, cost, and whether the newest turn failed. The page
+//! loads them when the row becomes visible, because they are computed from all items of the session.
 
 use axum::extract::State;
 use filrouge_engine::caller::may;
@@ -11,53 +8,19 @@ use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_store::WorkSize;
-use filrouge_types::{Session, SessionId, TenantId, TurnStatus, lock};
+use filrouge_types::{Session, TurnStatus};
 use maud::html;
 
+use super::figures_cache::Figures;
 use super::ledger::bad_end;
-use super::rows::number;
 use crate::Pages;
+use crate::format::number;
 use crate::layout::fragment;
 use crate::visit::Visit;
 use crate::words::SessionsWords;
 
 /// The route of a session's figures.
 pub(crate) const PATH: &str = "/ui/sessions/{session_id}/figures";
-
-/// The maximum number of sessions whose figures are kept.
-const CACHE_SESSIONS: usize = 10_000;
-
-/// The figures that are computed from all items.
-#[derive(Debug, Clone, Copy)]
-struct Figures {
-    /// The sum of all tokens; `None` if no item says how many it used.
-    tokens: Option<u64>,
-    /// The cost in US dollars; `None` if a model has no price.
-    cost: Option<f64>,
-}
-
-/// Keeps figures of sessions until the session has a new item.
-#[derive(Debug, Default)]
-pub(crate) struct FiguresCache(Mutex<HashMap<(TenantId, SessionId), (u64, Figures)>>);
-
-impl FiguresCache {
-    /// The figures of a session that has not changed since they were kept.
-    fn get(&self, session: &Session) -> Option<Figures> {
-        let key = (session.tenant_id.clone(), session.session_id.clone());
-        let (last_seq, figures) = lock(&self.0).get(&key).copied()?;
-        (last_seq == session.last_seq).then_some(figures)
-    }
-
-    /// Keeps figures. A full cache is emptied first.
-    fn keep(&self, session: &Session, figures: Figures) {
-        let key = (session.tenant_id.clone(), session.session_id.clone());
-        let mut kept = lock(&self.0);
-        if kept.len() >= CACHE_SESSIONS {
-            kept.clear();
-        }
-        kept.insert(key, (session.last_seq, figures));
-    }
-}
 
 /// Returns the figures of a session, for its row.
 pub(crate) async fn figures(

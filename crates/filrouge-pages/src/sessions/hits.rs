@@ -15,9 +15,9 @@ use maud::{Markup, html};
 use super::ledger::bad_end;
 use super::lists::to_problem;
 use super::question::Question;
-use super::rows::number;
-use super::{history_path, program_label, session_path, time};
 use crate::Pages;
+use crate::format::{number, program_label, time};
+use crate::links::{history_path, session_path};
 use crate::words::SessionsWords;
 
 /// The number of sessions on a page of a search.

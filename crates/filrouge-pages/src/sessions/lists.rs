@@ -10,10 +10,13 @@ use filrouge_sources::library::list::{ListRequest, list};
 use filrouge_store::verify::Finding;
 use filrouge_types::{ErrorCode, Timestamp};
 
+use super::ledger;
 use super::question::Question;
 use super::rows::Row;
-use super::{PAGE_SESSIONS, ledger};
 use crate::Pages;
+
+/// The number of sessions on a page of a list.
+const PAGE_SESSIONS: usize = 50;
 
 /// One page of a list.
 #[derive(Default)]

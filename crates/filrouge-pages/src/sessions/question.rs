@@ -5,7 +5,7 @@ use filrouge_sources::programs::LEDGER;
 use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_types::{Clock, IdentityId, ProjectId, SessionStatus, SystemClock, Timestamp};
 
-use super::{ListOrder, ListQuery};
+use super::query::{ListOrder, ListQuery};
 use crate::words::SessionsWords;
 
 /// The filters of the search box that the query language does not have.

@@ -4,7 +4,8 @@ use filrouge_sources::library::list;
 use filrouge_types::{Session, Timestamp};
 use maud::{Markup, html};
 
-use super::{history_path, program_label, session_path, time};
+use crate::format::{number, program_label, time};
+use crate::links::{history_path, session_path};
 use crate::words::SessionsWords;
 
 /// A session as the table shows it.
@@ -134,36 +135,6 @@ fn table_row(words: &SessionsWords, row: &Row, shows_owner: bool) -> Markup {
                 }
             }
             td.at { (time(row.at)) }
-        }
-    }
-}
-
-/// A number with its digits in groups of three, which narrow no-break spaces separate.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn digits_are_grouped_from_the_right() {
-        for (value, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1\u{202f}000"),
-            (1_234_567, "1\u{202f}234\u{202f}567"),
-        ] {
-            assert_eq!(number(value), text);
         }
     }
 }

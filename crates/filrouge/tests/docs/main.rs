@@ -29,6 +29,7 @@ const REFERENCES: &[&str] = &[
     "docs/format.md",
     "docs/glossary.md",
     "docs/history-contract.md",
+    "docs/pages.md",
     "docs/postgresql.md",
     "docs/scaling.md",
     "docs/spool.md",
