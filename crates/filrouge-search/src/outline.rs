@@ -6,17 +6,7 @@ use filrouge_types::Timestamp;
 use crate::condition::{Attribute, InvalidQuery};
 use crate::dates::{DateContext, Zone};
 use crate::query;
-use crate::reading::QueryReader;
-
-/// A filter that the query language does not have.
-#[derive(Debug, Clone, Copy)]
-pub struct ExtraFilter {
-    /// The name, without its colon.
-    pub name: &'static str,
-    /// The name of the filter of the query language with the same meaning, if there is one. It has as many characters as
-    /// `name`.
-    pub means: Option<&'static str>,
-}
+use crate::reading::{ExtraFilter, QueryReader};
 
 /// An extra filter in a query, with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +50,7 @@ pub struct Outline {
 /// Splits a query that may have `extra` filters. Dates refer to `now`; days begin in UTC.
 ///
 /// # Errors
-/// [`InvalidQuery`] for a query that is invalid in the query language, except for its regular expressions, which are not
-/// checked here.
+/// [`InvalidQuery`] for a query that is invalid in the query language. Regular expressions are not checked here.
 pub fn outline(
     query: &str,
     extra: &'static [ExtraFilter],

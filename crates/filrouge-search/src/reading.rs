@@ -1,7 +1,6 @@
 //! Reads a query from left to right.
 
 use crate::condition::{FilterText, InvalidQuery, NAMES};
-use crate::outline::ExtraFilter;
 
 /// A text such as `/a/zz` has letters after its last slash that are not all flags. At most this many letters count as
 /// mistaken flags; more are the end of a path.
@@ -69,6 +68,16 @@ fn parse_regex(query: &str) -> Option<Result<Term, char>> {
         excluded: false,
         at: 2,
     }))
+}
+
+/// A filter that the query language does not have.
+#[derive(Debug, Clone, Copy)]
+pub struct ExtraFilter {
+    /// The name, without its colon.
+    pub name: &'static str,
+    /// The name of the filter of the query language with the same meaning, if there is one. It has as many characters
+    /// as `name`.
+    pub means: Option<&'static str>,
 }
 
 /// A reader of a query: the unread part, and the position at which it begins, in characters from 1.

@@ -36,8 +36,8 @@ pub(super) struct Hits {
     pub(super) next: Option<String>,
 }
 
-/// Searches the ledger, as the caller may read it, and the histories of other programs. The inner error is the reason why
-/// the search is invalid.
+/// Searches the ledger, as the caller may read it, and the histories of other programs. The inner error is the reason
+/// why the search is invalid.
 ///
 /// # Errors
 /// `overloaded`, and the ledger's errors.

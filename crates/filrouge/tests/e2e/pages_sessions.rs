@@ -284,7 +284,7 @@ fn nobody_sees_sessions_of_others() {
         let response = ada.send("GET", &format!("/ui/sessions/{id}/figures"), None);
         (response.status, response.text.replace(id, "ID"))
     };
-    let absent = failure("none");
+    let absent = failure("absent-1");
     assert_eq!((failure("bobs"), absent.0), (absent.clone(), 404));
 }
 
@@ -322,6 +322,35 @@ fn pages_allow_nothing_from_elsewhere() {
         }
         for inline in [" style=", "<style", " onclick", "javascript:", "<script>"] {
             assert!(!response.text.contains(inline), "{path}: {inline}");
+        }
+    }
+}
+
+#[test]
+fn recorded_text_is_never_markup() {
+    let world = World::new();
+    let server = world.serve();
+    let hostile = "\"><script>alert(1)</script><img src=x onerror=alert(1)>";
+    let client = server.client().for_identity(&hostile.replace('/', "-"));
+    let session = json!({ "session_id": hostile, "title": hostile, "project_id": hostile });
+    client.post("", &session).wrote(201);
+    let path = format!("/{}/turns", encoded(hostile));
+    let turn = json!({ "request_id": "r", "question_neutral": hostile, "answer_neutral": "«<b>»" });
+    client.post(&path, &turn).wrote(201);
+    let browser = Caller::anonymous(&server);
+    let list = page(&browser, "/");
+    assert!(list.contains("&lt;script&gt;"), "{list}");
+    // The address leads to the session in spite of its id.
+    let address = rows(&list).pop().unwrap();
+    for html in [
+        list,
+        search(&browser, hostile),
+        search(&browser, "alert"),
+        search(&browser, &format!("is:{hostile}")),
+        page(&browser, &format!("{address}/figures")),
+    ] {
+        for markup in ["<script>", "<img", "<b>"] {
+            assert!(!html.contains(markup), "{markup}: {html}");
         }
     }
 }
