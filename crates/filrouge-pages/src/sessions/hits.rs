@@ -47,26 +47,7 @@ pub(super) async fn search(
     question: &Question,
     cursor: Option<String>,
 ) -> Result<Result<Hits, String>, Problem> {
-    let is_about_ledger_only = question.is_about_ledger_only();
-    let source = match is_about_ledger_only {
-        true => Some(LEDGER.to_owned()),
-        false => question.source.clone(),
-    };
-    let has_histories = !pages.library().sources().is_empty();
-    let request = SearchRequest {
-        query: question.query.clone(),
-        order: match question.order {
-            Some(_) => Order::Newest,
-            None => Order::Best,
-        },
-        // Histories of other programs are shown masked, as lists of them are.
-        mask: has_histories && source.as_deref() != Some(LEDGER),
-        source,
-        limit: PAGE_HITS,
-        excerpts: EXCERPTS,
-        cursor,
-        ..SearchRequest::default()
-    };
+    let request = search_request(pages, question, cursor);
     let permit = pages
         .limits()
         .large_response_permit(caller, WorkSize::Small)
@@ -93,10 +74,32 @@ pub(super) async fn search(
         next: results.next_cursor,
         sessions: results.sessions,
     };
-    if is_about_ledger_only {
+    if question.is_about_ledger_only() {
         hits.retain(pages, caller, question).await?;
     }
     Ok(Ok(hits))
+}
+
+fn search_request(pages: &Pages, question: &Question, cursor: Option<String>) -> SearchRequest {
+    let source = match question.is_about_ledger_only() {
+        true => Some(LEDGER.to_owned()),
+        false => question.source.clone(),
+    };
+    let has_histories = !pages.library().sources().is_empty();
+    SearchRequest {
+        query: question.query.clone(),
+        order: match question.order {
+            Some(_) => Order::Newest,
+            None => Order::Best,
+        },
+        // Histories of other programs are shown masked, as lists of them are.
+        mask: has_histories && source.as_deref() != Some(LEDGER),
+        source,
+        limit: PAGE_HITS,
+        excerpts: EXCERPTS,
+        cursor,
+        ..SearchRequest::default()
+    }
 }
 
 impl Hits {
