@@ -82,7 +82,8 @@ impl Row {
     }
 }
 
-/// The table. On narrow screens the columns of the class `detail` are hidden.
+/// The table. Its columns have fixed widths, so that nothing moves when figures are loaded. The style sheet hides the
+/// columns of the class `more` on narrower screens, and those of the class `detail` on narrow ones.
 pub(super) fn table(
     words: &SessionsWords,
     rows: &[Row],
@@ -98,14 +99,14 @@ pub(super) fn table(
             thead {
                 tr {
                     th scope="col" { (words.title) }
-                    th.detail scope="col" { (words.agents) }
-                    @if shows_owner { th.detail scope="col" { (words.owner) } }
-                    th.detail scope="col" { (words.project) }
-                    th.number.detail scope="col" { (words.turns) }
-                    th.number.detail scope="col" { (words.tokens) }
-                    th.number.detail scope="col" { (words.cost) }
-                    th scope="col" { (words.status) }
-                    th scope="col" { (at) }
+                    th.agents.detail scope="col" { (words.agents) }
+                    @if shows_owner { th.owner.more scope="col" { (words.owner) } }
+                    th.project.more scope="col" { (words.project) }
+                    th.number.turns.detail scope="col" { (words.turns) }
+                    th.number.tokens.detail scope="col" { (words.tokens) }
+                    th.number.cost.more scope="col" { (words.cost) }
+                    th.status scope="col" { (words.status) }
+                    th.at scope="col" { (at) }
                 }
             }
             tbody #rows { @for row in rows { (table_row(words, row, shows_owner)) } }
@@ -122,11 +123,11 @@ fn table_row(words: &SessionsWords, row: &Row, shows_owner: bool) -> Markup {
                 @if let Some(source) = &row.source { " " span.pill { (program_label(source)) } }
             }
             td.detail { bdi { (row.agents) } }
-            @if shows_owner { td.detail { @if let Some(owner) = &row.owner { bdi { (owner) } } } }
-            td.detail { @if let Some(project) = &row.project { bdi { (project) } } }
+            @if shows_owner { td.more { @if let Some(owner) = &row.owner { bdi { (owner) } } } }
+            td.more { @if let Some(project) = &row.project { bdi { (project) } } }
             td.number.detail { @if let Some(turns) = row.turns { (number(turns)) } }
             td.number.detail { @if let Some(id) = &row.id { span id={ "tokens-" (id) } {} } }
-            td.number.detail { @if let Some(id) = &row.id { span id={ "cost-" (id) } {} } }
+            td.number.more { @if let Some(id) = &row.id { span id={ "cost-" (id) } {} } }
             td.status {
                 @if let Some(status) = row.status { (status) " " }
                 @if row.is_damaged { span.pill.bad { (words.damaged) } }
