@@ -7,6 +7,7 @@ pub mod access;
 
 mod blocking;
 mod cors;
+pub mod export;
 pub mod extract;
 mod host;
 mod layer;
@@ -18,6 +19,7 @@ pub mod outgoing;
 pub mod problem;
 mod request_id;
 pub mod response;
+pub mod tail;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod transport;

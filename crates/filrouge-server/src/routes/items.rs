@@ -15,7 +15,8 @@ use filrouge_http::access::may;
 use filrouge_http::extract::{Body, Cursor, Limit, SessionAccess, TurnAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, created, page};
-use filrouge_http::{Load, log_load};
+use filrouge_http::tail::open_tail;
+use filrouge_http::{HttpLayer, Load, log_load};
 
 /// Appends items to an open turn, or errors and notes to a closed one: all or none.
 ///
@@ -79,8 +80,9 @@ pub(super) async fn list_items(
         );
     }
     if wants_stream {
-        let (after, drafts) = (access.query.after, access.query.drafts.unwrap_or(true));
-        return tail::open(app, access, &headers, after, drafts).await;
+        let start = (access.query.after, access.query.drafts.unwrap_or(true));
+        let http = HttpLayer::clone(&app);
+        return open_tail(http, access, &headers, start, tail::JsonEvents).await;
     }
     let after = access.query.cursor.map(Into::into).or(access.query.after);
     let (turns, after) = (&app.turns, after.unwrap_or(0));

@@ -1,194 +1,39 @@
-//! The live tail: a session's items as server-sent events, after any seq, and the drafts of its open turns as they grow
-//! (DESIGN §12).
-//!
-//! The only state of a tail is its position, and how much of each draft it has sent. It reads the next items from the
-//! ledger when its socket has room for them, so that a slow reader costs no memory. A client that reconnects with
-//! `Last-Event-ID` after an interruption continues exactly after the item that it received last.
+//! The live tail of the native API: each item and each draft as JSON (DESIGN §12).
 
-use std::convert::Infallible;
-use std::future::ready;
-use std::time::Duration;
-
-use axum::body::{Body as HttpBody, Bytes};
-use axum::http::{HeaderMap, HeaderName, header};
-use axum::response::IntoResponse;
-use filrouge_engine::following::{Tail as Reader, TailEvent};
+use axum::http::HeaderMap;
+use filrouge_engine::following::TailEvent;
+use filrouge_http::response::accepted_media_types;
+use filrouge_http::tail::{TailFormat, write_event};
 use filrouge_types::{ErrorCode, Failure};
-use futures_util::StreamExt;
-use futures_util::stream::{once, unfold};
 use serde::Serialize;
-
-use crate::app::App;
-use filrouge_http::access::{Principal, may};
-use filrouge_http::extract::SessionAccess;
-use filrouge_http::limits::StreamSlot;
-use filrouge_http::problem::Problem;
-use filrouge_http::response::{RouteResult, accepted_media_types, text};
-
-/// How long a tail may send nothing before it sends a heartbeat.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The maximum number of items read at once.
-const ITEMS_PER_READ: usize = 64;
-/// How long a client waits before it reconnects, in milliseconds.
-const RETRY_LINE: &str = "retry: 1000\n\n";
 
 /// Whether the caller requests a stream.
 pub(super) fn is_requested(headers: &HeaderMap) -> bool {
     accepted_media_types(headers).any(|media_type| media_type == "text/event-stream")
 }
 
-/// Returns the seq in `Last-Event-ID`, which the client received last.
-fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers.get("last-event-id") else {
-        return Ok(None);
-    };
-    let seq = value.to_str().ok().and_then(|text| text.parse().ok());
-    seq.map(Some).ok_or_else(|| {
-        Problem::new(ErrorCode::Invalid, "Last-Event-ID is no seq")
-            .with_hint("send the id of the last event that came, or leave it out")
-    })
-}
+/// Writes the events `item` and `draft`.
+pub(super) struct JsonEvents;
 
-/// Opens a tail: after `Last-Event-ID`, or without it after the seq `after`, or without both at the session's newest
-/// item. `drafts` is whether it includes drafts.
-pub(super) async fn open<Q>(
-    app: App,
-    access: SessionAccess<may::Read, Q>,
-    headers: &HeaderMap,
-    after: Option<u64>,
-    drafts: bool,
-) -> RouteResult {
-    let start = last_event_id(headers)?.or(after);
-    let slot = app.limits().open_stream(&access.caller)?;
-    let following = &app.following;
-    let reader = following
-        .tail(&access.caller, access.session, start, drafts)
-        .await?;
-    let tail = Tail {
-        app,
-        principal: access.principal,
-        reader,
-        caught_up: false,
-        _slot: slot,
-    };
-    // The body polls the tail only when it has room to send more.
-    let events = unfold(Some(tail), |tail| async { tail?.next().await });
-    let stream = once(ready(Bytes::from_static(RETRY_LINE.as_bytes()))).chain(events);
-    let body = HttpBody::from_stream(stream.map(Ok::<_, Infallible>));
-    let headers = [
-        (header::CACHE_CONTROL, "no-store"),
-        // Proxies that buffer responses would delay events.
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    Ok((headers, text("text/event-stream", body)).into_response())
-}
-
-struct Tail {
-    app: App,
-    principal: Principal,
-    reader: Reader,
-    /// Whether the reader has read everything since it was last notified of a change.
-    caught_up: bool,
-    _slot: StreamSlot,
-}
-
-/// The bytes to send, and the tail unless it has ended.
-type TailStep = Option<(Bytes, Option<Tail>)>;
-
-impl Tail {
-    async fn next(mut self) -> TailStep {
-        loop {
-            // This is checked before each read, because a tail that always finds items never reaches the wait below.
-            if *self.app.stopping().borrow() {
-                return None;
-            }
-            if !self.principal.is_valid() {
-                return self.end("credentials");
-            }
-            if !self.caught_up {
-                match self.read().await {
-                    Ok(Some(events)) => return Some((events, Some(self))),
-                    Ok(None) => continue,
-                    Err(failure) => return self.end_after(&failure),
-                }
-            }
-            tokio::select! {
-                () = self.reader.changed() => self.caught_up = false,
-                () = self.app.wait_until_stopping() => {}
-                () = self.principal.wait_until_ended() => {}
-                () = tokio::time::sleep(HEARTBEAT) => {
-                    return Some((Bytes::from_static(b": heartbeat\n\n"), Some(self)));
-                }
-            }
-        }
-    }
-
-    /// Reads the next events; `None` if there are none yet.
-    async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
-        let (events, read_all) = self.reader.read(ITEMS_PER_READ).await?;
-        self.caught_up = read_all;
-        let mut out = Vec::new();
+impl TailFormat for JsonEvents {
+    async fn write(&mut self, events: Vec<TailEvent>, out: &mut Vec<u8>) -> Result<(), Failure> {
         for event in events {
             match event {
-                TailEvent::Item(item) => write_event(&mut out, "item", Some(item.seq), &item)?,
-                TailEvent::Draft(draft) => write_event(&mut out, "draft", None, &draft)?,
+                TailEvent::Item(item) => write_event(out, "item", Some(item.seq), &json(&item)?),
+                TailEvent::Draft(draft) => write_event(out, "draft", None, &json(&draft)?),
             }
         }
-        Ok(Some(out).filter(|out| !out.is_empty()).map(Into::into))
-    }
-
-    fn end_after(&self, failure: &Failure) -> TailStep {
-        match failure.code {
-            ErrorCode::SessionErased => {
-                let name = filrouge_types::JsonText::from_plain(self.reader.session().as_str());
-                let event = format!(
-                    "event: erased\ndata: {{\"session_id\":{}}}\n\n",
-                    name.as_token()
-                );
-                self.end("erased");
-                Some((event.into(), None))
-            }
-            // The session was linked to another owner.
-            ErrorCode::SessionNotFound => self.end("owner"),
-            _ => {
-                tracing::warn!(code = failure.code.as_str(), detail = %failure.detail, "a tail was ended");
-                self.end("failure")
-            }
-        }
-    }
-
-    fn end(&self, reason: &'static str) -> TailStep {
-        self.app.metrics().count_dropped_tail(reason);
-        None
+        Ok(())
     }
 }
 
-/// Writes one event. The JSON of an item may contain line breaks between its tokens, so each of its lines becomes a
-/// `data` line.
-fn write_event<T: Serialize>(
-    out: &mut Vec<u8>,
-    name: &str,
-    id: Option<u64>,
-    data: &T,
-) -> Result<(), Failure> {
-    let json =
-        serde_json::to_vec(data).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-    out.extend_from_slice(format!("event: {name}\n").as_bytes());
-    if let Some(id) = id {
-        out.extend_from_slice(format!("id: {id}\n").as_bytes());
-    }
-    for line in json.split(|b| *b == b'\n' || *b == b'\r') {
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(line);
-        out.push(b'\n');
-    }
-    out.push(b'\n');
-    Ok(())
+fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, header};
 
     use super::*;
 

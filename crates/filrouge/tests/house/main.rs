@@ -29,7 +29,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &["document", "engine", "sqlite", "store", "types"],
     ),
     ("search", &["engine", "sources", "sqlite", "store", "types"]),
-    ("http", &["engine", "store", "types"]),
+    ("http", &["document", "engine", "store", "types"]),
     ("openai", &["http", "types"]),
     (
         "pages",
