@@ -73,6 +73,9 @@ pub use requests::{
 pub use secrets::{CredentialPolicy, Masked, credentials, mask_json, mask_text};
 pub use settings::{RecordPolicies, Settings};
 pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
-pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};
+pub use turns::{
+    Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, Outline, OutlineTurn, PartBounds,
+    PartPlace, RecordedTurn, SessionPart,
+};
 pub use validate::Limits;
 pub use written::Written;

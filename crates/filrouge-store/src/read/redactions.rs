@@ -1,7 +1,7 @@
 //! Checks that exactly those items have no content that a redaction in the session's chain names (DESIGN §9).
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{Item, Result};
 
@@ -84,8 +84,36 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(())
     }
 
+    /// The items that record the redactions of these items, which have no content and are in ascending order. Other
+    /// redactions of the same records may be among them.
+    ///
+    /// # Errors
+    /// `integrity_error`, `key_missing`.
+    pub fn redactions_of(
+        &self,
+        session: &VerifiedSession,
+        contentless: &[u64],
+    ) -> Result<Vec<Item>> {
+        let (mut redactions, mut read_until) = (BTreeSet::new(), 0);
+        for &seq in contentless {
+            if seq <= read_until {
+                continue;
+            }
+            if let Some(row) = self.view.records(session.pk, seq, 1)?.first() {
+                let decoded = self.decode_without_redactions(session, row)?;
+                read_until = row.last_seq();
+                redactions.extend(decoded.redacted.iter().map(|(_, redaction)| *redaction));
+            }
+        }
+        let redactions = redactions.into_iter();
+        redactions.map(|seq| self.item_at(session, seq)).collect()
+    }
+
     /// The seqs that any redaction of the session names. A redaction that was trimmed names trimmed items only.
-    pub(crate) fn all_redacted(&self, session: &VerifiedSession) -> Result<Seqs> {
+    ///
+    /// # Errors
+    /// `integrity_error`, `key_missing`.
+    pub fn all_redacted(&self, session: &VerifiedSession) -> Result<Seqs> {
         let newest = session.head.checkpoints.redacted;
         if newest < self.view.first_seq(session.pk)?.max(1) {
             return Ok(Seqs::default());

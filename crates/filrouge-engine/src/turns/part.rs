@@ -1,0 +1,249 @@
+//! Reads a session part by part, for people: some items with all that explains them, and the outline of all turns.
+
+use std::collections::HashMap;
+
+use filrouge_store::Scope;
+use filrouge_store::read::{LedgerSnapshot, VerifiedSession, in_session};
+use filrouge_types::{Item, Result, Session, SessionId, Timestamp, Turn, TurnId, TurnStatus};
+
+use crate::caller::{Caller, Permission};
+use crate::engine::Turns;
+
+/// The number of turn rows per read.
+const ROWS_PER_READ: usize = 500;
+/// The number of items that a part around an item has before that item.
+const ITEMS_BEFORE: u64 = 12;
+
+/// Where a part of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartPlace {
+    /// It begins after this seq.
+    After(u64),
+    /// It ends before this seq.
+    Before(u64),
+    /// It contains the item with this seq, and some before it.
+    Around(u64),
+}
+
+/// How large a part of a session is, and how an item counts towards it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartBounds {
+    /// The maximum number of items.
+    pub items: usize,
+    /// The maximum size in bytes of the items' contents; a part has at least one item.
+    pub bytes: usize,
+    /// The maximum size in bytes with which an item counts: of a longer one, only this much is shown.
+    pub item_bytes: usize,
+}
+
+/// Consecutive items of a session, and what a reader needs to understand them, from one snapshot of the store.
+#[derive(Debug, Clone)]
+pub struct SessionPart {
+    /// The session.
+    pub session: Session,
+    /// The items, in the order of seq.
+    pub items: Vec<Item>,
+    /// The turns of the items, and those that replace them.
+    pub turns: HashMap<TurnId, Turn>,
+    /// The items that record the redactions of this part's items.
+    pub redactions: Vec<Item>,
+    /// Whether the session has earlier items.
+    pub has_earlier: bool,
+    /// Whether the session has later items.
+    pub has_later: bool,
+    /// The time of the first later item, if it was read.
+    pub later_at: Option<Timestamp>,
+}
+
+/// A turn in an [`Outline`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutlineTurn {
+    /// Its position among the session's turns, from 1.
+    pub ordinal: u64,
+    /// Its state.
+    pub status: TurnStatus,
+    /// The seq of its first item.
+    pub first_seq: u64,
+    /// The seq of its newest item, late ones included.
+    pub last_seq: u64,
+    /// Whether a newer version replaced it.
+    pub is_replaced: bool,
+    /// Whether it has errors or notes that were added after its end.
+    pub has_late_items: bool,
+}
+
+/// What happened where in a session, without contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// The turns in the order of their first items.
+    pub turns: Vec<OutlineTurn>,
+    /// The redacted items, as ranges of a first and a last seq.
+    pub redacted: Vec<(u64, u64)>,
+    /// The seqs of the newest summaries, at most eight.
+    pub summaries: Vec<u64>,
+    /// The seqs of the checkpoints.
+    pub checkpoints: Vec<u64>,
+}
+
+impl Turns {
+    /// Reads a part of a session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
+    pub async fn part(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        place: PartPlace,
+        bounds: PartBounds,
+    ) -> Result<SessionPart> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let loaded = snapshot.get(scope, id)?;
+                in_session(id, read_part(snapshot, scope, loaded, (place, bounds)))
+            })
+            .await
+    }
+
+    /// Reads the outline of a session.
+    ///
+    /// # Errors
+    /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
+    pub async fn outline(&self, caller: &Caller, session: &SessionId) -> Result<Outline> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger
+            .query_session(scope, session, move |snapshot, scope, id| {
+                let loaded = snapshot.get(scope, id)?;
+                let checkpoints = snapshot.checkpoints(scope, id)?.into_iter();
+                let checkpoints = checkpoints.map(|one| one.map_or_else(|seq| seq, |one| one.seq));
+                let outline = Outline {
+                    checkpoints: checkpoints.collect(),
+                    ..Outline::default()
+                };
+                in_session(id, read_outline(snapshot, &loaded, outline))
+            })
+            .await
+    }
+}
+
+impl PartBounds {
+    /// The size with which an item counts.
+    fn size(&self, item: &Item) -> usize {
+        item.body.bytes().min(self.item_bytes)
+    }
+
+    /// The number of these items, from the first one on, that a part may have: at least one.
+    fn fitting<'a>(&self, items: impl Iterator<Item = &'a Item>) -> usize {
+        let mut bytes = 0;
+        let fits = |item: &&Item| {
+            bytes += self.size(item);
+            bytes <= self.bytes
+        };
+        items.take(self.items).take_while(fits).count().max(1)
+    }
+}
+
+fn read_part(
+    snapshot: &LedgerSnapshot<'_>,
+    scope: &Scope,
+    loaded: VerifiedSession,
+    (place, bounds): (PartPlace, PartBounds),
+) -> Result<SessionPart> {
+    let limit = bounds.items as u64;
+    let after = match place {
+        PartPlace::After(seq) => seq,
+        PartPlace::Before(seq) => seq.saturating_sub(limit + 1),
+        PartPlace::Around(seq) => seq
+            .min(loaded.head.last_seq)
+            .saturating_sub(ITEMS_BEFORE + 1),
+    };
+    // One more item shows the time at which the next part begins.
+    let (mut items, _) = snapshot.items_of(&loaded, after, bounds.items + 1)?;
+    let mut later_at = None;
+    match place {
+        PartPlace::Before(seq) => {
+            items.retain(|item| item.seq < seq);
+            let kept = bounds.fitting(items.iter().rev());
+            items.drain(..items.len().saturating_sub(kept));
+        }
+        PartPlace::After(_) | PartPlace::Around(_) => {
+            if let PartPlace::Around(seq) = place {
+                let before = items.iter().take_while(|item| item.seq < seq).count();
+                let half = PartBounds {
+                    bytes: bounds.bytes / 2,
+                    ..bounds
+                };
+                let kept = half.fitting(items[..before].iter().rev()).min(before);
+                items.drain(..before - kept);
+            }
+            let kept = bounds.fitting(items.iter());
+            later_at = items.get(kept).map(Item::when);
+            items.truncate(kept);
+        }
+    }
+    let contentless = items.iter().filter(|item| item.redacted);
+    let contentless: Vec<u64> = contentless.map(|item| item.seq).collect();
+    let first = items.first().map_or(after + 1, |item| item.seq);
+    let last = items.last().map_or(after, |item| item.seq);
+    Ok(SessionPart {
+        turns: turns_of(snapshot, scope, &loaded, &items)?,
+        redactions: snapshot.redactions_of(&loaded, &contentless)?,
+        has_earlier: first > snapshot.view.first_seq(loaded.pk)?.max(1) && !items.is_empty(),
+        has_later: last < loaded.head.last_seq && !items.is_empty(),
+        later_at,
+        items,
+        session: loaded.row.with_head(&loaded.head),
+    })
+}
+
+/// The turns of these items, and those that replace them.
+fn turns_of(
+    snapshot: &LedgerSnapshot<'_>,
+    scope: &Scope,
+    loaded: &VerifiedSession,
+    items: &[Item],
+) -> Result<HashMap<TurnId, Turn>> {
+    let mut turns: HashMap<TurnId, Turn> = HashMap::new();
+    for id in items.iter().filter_map(|item| item.turn_id) {
+        let mut next = Some(id);
+        // Each newer version has a greater number, so this ends.
+        while let Some(id) = next.filter(|id| !turns.contains_key(id)) {
+            let Some(row) = snapshot.find_turn(loaded, scope, &id)? else {
+                break;
+            };
+            let turn = snapshot.project(loaded, &row)?;
+            next = turn.replaced_by_turn_id;
+            turns.insert(id, turn);
+        }
+    }
+    Ok(turns)
+}
+
+fn read_outline(
+    snapshot: &LedgerSnapshot<'_>,
+    loaded: &VerifiedSession,
+    mut outline: Outline,
+) -> Result<Outline> {
+    let (mut before, mut newer) = (None, None);
+    loop {
+        let rows = snapshot.turn_rows_descending(loaded, before, ROWS_PER_READ)?;
+        let Some(last) = rows.last() else {
+            break;
+        };
+        before = Some(last.place());
+        // The newest version of a turn comes first.
+        outline.turns.extend(rows.iter().map(|row| OutlineTurn {
+            ordinal: row.ordinal,
+            status: row.status,
+            first_seq: row.first_seq,
+            last_seq: row.newest_seq(),
+            is_replaced: newer.replace(row.ordinal) == Some(row.ordinal),
+            has_late_items: row.late_seq > 0,
+        }));
+    }
+    outline.turns.sort_unstable_by_key(|turn| turn.first_seq);
+    outline.redacted = snapshot.all_redacted(loaded)?.ranges().collect();
+    outline.summaries.clone_from(&loaded.head.summaries);
+    Ok(outline)
+}
