@@ -1,7 +1,9 @@
 //! The HTML document: one file that has no scripts and makes no requests. A strict content security policy makes the
 //! browser enforce both.
 
+mod forms;
 mod item;
+mod limit;
 mod page;
 mod part;
 mod rich;
@@ -9,11 +11,12 @@ mod safe_text;
 
 use std::fmt;
 
-use filrouge_types::{Item, Recorded, Turn};
+use filrouge_types::{Channel, Item, Recorded, Turn};
 
 use self::item::render_entry;
 pub use self::page::STYLE;
-use self::page::{contents_list, head, masthead, turn_heading};
+use self::page::{contents_list, continued_turn, head, masthead, turn_heading};
+use crate::part_view::PartView;
 use crate::redaction::Redactions;
 use crate::turn_entries::{TurnEntries, readable_parts};
 
@@ -27,24 +30,61 @@ pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Resul
     }
     out.write_str("<main id=\"conversation\">\n")?;
     let redactions = Redactions::from_items(&recorded.loose);
+    let frame = Frame {
+        redactions: &redactions,
+        view: None,
+    };
     for (turn, items) in &recorded.turns {
-        write_turn(turn, items, &redactions, out)?;
+        write_turn(turn, items, frame, out)?;
     }
     if !recorded.loose.is_empty() {
         out.write_str("<section class=\"turn loose\" aria-labelledby=\"loose\">\n")?;
         out.write_str("<h2 id=\"loose\">Outside the turns</h2>\n")?;
-        write_items(None, &recorded.loose, &redactions, out)?;
+        write_items(None, &recorded.loose, frame, out)?;
         out.write_str("</section>\n")?;
     }
     out.write_str("</main>\n</body>\n</html>\n")
 }
 
+/// What the rendering of items depends on besides their turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    /// The session's redactions.
+    pub(crate) redactions: &'a Redactions,
+    /// The page of a part of the conversation; `None` for the document.
+    pub(crate) view: Option<&'a PartView>,
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of a page that shows a part of a conversation.
+    pub(crate) const fn of_part(redactions: &'a Redactions, view: &'a PartView) -> Self {
+        Self {
+            redactions,
+            view: Some(view),
+        }
+    }
+
+    /// The address of an item, and of the part of the conversation around it.
+    fn item_link(&self, seq: u64) -> String {
+        match self.view {
+            Some(view) => format!("{}?at={seq}#seq-{seq}", view.path),
+            None => format!("#seq-{seq}"),
+        }
+    }
+}
+
 pub(crate) fn write_turn(
     turn: &Turn,
     items: &[Item],
-    redactions: &Redactions,
+    frame: Frame<'_>,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
+    let first = items.first().map_or(turn.first_seq, |item| item.seq);
+    if frame.view.is_some() && first > turn.first_seq {
+        out.write_str(&continued_turn(turn, frame).into_string())?;
+        write_items(Some(turn), items, frame, out)?;
+        return out.write_str("</section>\n");
+    }
     let id = turn.turn_id;
     let replaced = turn.replaced_by_turn_id.is_some();
     let (class, open, close) = if replaced {
@@ -52,29 +92,67 @@ pub(crate) fn write_turn(
     } else {
         ("turn", "", "")
     };
+    let data = match frame.view {
+        Some(_) => format!(" data-turn=\"{id}\""),
+        None => String::new(),
+    };
     write!(
         out,
-        "<section class=\"{class}\" id=\"turn-{id}\" aria-labelledby=\"turn-{id}-name\">\n{open}"
+        "<section class=\"{class}\" id=\"turn-{id}\"{data} aria-labelledby=\"turn-{id}-name\">\n{open}"
     )?;
-    out.write_str(&turn_heading(turn, items).into_string())?;
+    out.write_str(&turn_heading(turn, items, frame).into_string())?;
     if replaced {
         out.write_str("</summary>\n")?;
     }
-    write_items(Some(turn), items, redactions, out)?;
+    if let Some(changes) = frame.view.and_then(|view| view.changes.get(&id)) {
+        out.write_str(&forms::changes(changes).into_string())?;
+    }
+    write_items(Some(turn), items, frame, out)?;
     writeln!(out, "{close}</section>")
 }
 
 pub(crate) fn write_items(
     turn: Option<&Turn>,
     items: &[Item],
-    redactions: &Redactions,
+    frame: Frame<'_>,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     let parts_json = readable_parts(items);
     let entries = TurnEntries::new(turn, items, &parts_json);
-    for (at, entry) in entries.entries_in_place() {
-        out.write_str(&render_entry(&entries, at, entry.item, turn, redactions).into_string())?;
+    let mut in_place = entries.entries_in_place().peekable();
+    let mut is_beside = false;
+    while let Some((at, entry)) = in_place.next() {
+        let next = in_place.peek().map(|(_, next)| next.item);
+        let opens = frame.view.is_some() && !is_beside && is_translation(entry.item, next);
+        if opens {
+            out.write_str("<div class=\"beside\">")?;
+        }
+        out.write_str(&render_entry(&entries, at, entry.item, turn, frame).into_string())?;
         out.write_char('\n')?;
+        if is_beside {
+            out.write_str("</div>\n")?;
+        }
+        is_beside = opens;
+        if let Some(view) = frame.view {
+            let end = next.or(items.last()).map_or(0, |item| item.seq);
+            let end = if next.is_none() {
+                end.saturating_add(1)
+            } else {
+                end
+            };
+            for (_, insert) in view.inserts.range(entry.item.seq..end.max(entry.item.seq)) {
+                out.write_str(insert)?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Whether `next` is the same message as `item` in the other language.
+fn is_translation(item: &Item, next: Option<&Item>) -> bool {
+    let is_text = matches!(item.body.channel, Channel::Question | Channel::Final);
+    let is_other = |next: &Item| {
+        next.body.channel == item.body.channel && next.body.variant != item.body.variant
+    };
+    is_text && next.is_some_and(is_other)
 }

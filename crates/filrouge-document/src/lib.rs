@@ -11,6 +11,7 @@ mod json;
 mod markdown;
 mod media;
 mod part;
+mod part_view;
 mod redaction;
 mod text;
 mod turn_entries;
@@ -22,6 +23,7 @@ use std::fmt;
 use filrouge_types::{Item, Recorded, Turn};
 
 pub use html::STYLE;
+pub use part_view::PartView;
 pub use redaction::Redactions;
 
 /// Writes the conversation as CommonMark that has only headings, lists, block quotes and code.
@@ -59,10 +61,10 @@ pub fn html(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
 pub fn html_turn(
     turn: &Turn,
     items: &[Item],
-    redactions: &Redactions,
+    (redactions, view): (&Redactions, &PartView),
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    html::write_turn(turn, items, redactions, out)
+    html::write_turn(turn, items, html::Frame::of_part(redactions, view), out)
 }
 
 /// Writes items as the HTML document does, without a heading. `turn` is theirs; `None` for items outside the turns.
@@ -72,8 +74,8 @@ pub fn html_turn(
 pub fn html_items(
     turn: Option<&Turn>,
     items: &[Item],
-    redactions: &Redactions,
+    (redactions, view): (&Redactions, &PartView),
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    html::write_items(turn, items, redactions, out)
+    html::write_items(turn, items, html::Frame::of_part(redactions, view), out)
 }

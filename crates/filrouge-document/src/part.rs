@@ -155,7 +155,7 @@ fn take_flag(members: &mut Members<'_>, name: &str) -> Option<bool> {
 }
 
 /// The remaining members as a JSON object; `None` when all are null.
-fn remaining_members(members: &Members<'_>) -> Option<String> {
+pub(crate) fn remaining_members(members: &Members<'_>) -> Option<String> {
     if members.iter().all(|(_, v)| v == "null") {
         return None;
     }

@@ -3,12 +3,12 @@
 use filrouge_types::{Channel, Item, Timestamp, Turn};
 use maud::{Markup, html};
 
+use super::Frame;
 use super::page::{short_time, time};
-use super::part::{folded_call, part};
+use super::part::{ItemContext, folded_call, part};
 use super::safe_text::SafeText;
 use crate::data::{replace_data, replace_data_in_json};
 use crate::part::{Kind, Part};
-use crate::redaction::Redactions;
 use crate::text::one_line;
 use crate::turn_entries::TurnEntries;
 use crate::words;
@@ -22,7 +22,7 @@ pub(super) fn render_entry(
     at: usize,
     item: &Item,
     turn: Option<&Turn>,
-    redactions: &Redactions,
+    frame: Frame<'_>,
 ) -> Markup {
     let label = format!(
         "Item {}: {}, {}",
@@ -31,7 +31,7 @@ pub(super) fn render_entry(
         words::channel(item)
     );
     let variant = words::variant(item, entries.bilingual, turn);
-    let body = body(entries, at, item, redactions);
+    let body = body(entries, at, item, frame);
     let bookkeeping_types = entries.bookkeeping_types(at);
     // A call has its own summary line. A heading above each call would double the length of a turn with many calls.
     let is_call = |(part, _): (&Part<'_>, _)| matches!(part.kind, Kind::ToolCall(_));
@@ -60,14 +60,14 @@ pub(super) fn render_entry(
                 header { (heading(item, variant, entries.began)) }
                 (body)
             }
-            (seq_link(item))
+            (seq_link(item, frame))
         }
     }
 }
 
 /// The item's number, as a link to the item.
-pub(super) fn seq_link(item: &Item) -> Markup {
-    html! { a.seq href={ "#seq-" (item.seq) } aria-label={ "Link to item " (item.seq) } { (item.seq) } }
+pub(super) fn seq_link(item: &Item, frame: Frame<'_>) -> Markup {
+    html! { a.seq href=(frame.item_link(item.seq)) aria-label={ "Link to item " (item.seq) } { (item.seq) } }
 }
 
 fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Markup {
@@ -93,26 +93,27 @@ pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
     }
 }
 
-fn body(entries: &TurnEntries<'_>, at: usize, item: &Item, redactions: &Redactions) -> Markup {
+fn body(entries: &TurnEntries<'_>, at: usize, item: &Item, frame: Frame<'_>) -> Markup {
+    let context = ItemContext { item, frame };
     html! {
         div.body {
-            @if item.redacted { (redacted(item, redactions)) }
+            @if item.redacted { (redacted(item, frame)) }
             @for (shown, result) in entries.parts_of(at) {
-                @if let Kind::ToolCall(call) = &shown.kind { (folded_call(call, shown, item, entries.began, result)) }
-                @else { (part(shown, item)) }
+                @if let Kind::ToolCall(call) = &shown.kind { (folded_call((call, shown), context, entries.began, result)) }
+                @else { (part(shown, context)) }
             }
         }
     }
 }
 
-fn redacted(item: &Item, redactions: &Redactions) -> Markup {
-    let redaction = redactions.covering(item.seq);
+fn redacted(item: &Item, frame: Frame<'_>) -> Markup {
+    let redaction = frame.redactions.covering(item.seq);
     html! {
         p.redacted {
             strong { "Redacted" }
             @if let Some(redaction) = redaction {
                 " on " (time(redaction.at))
-                " (" a href={ "#seq-" (redaction.seq) } { "item " (redaction.seq) } ")"
+                " (" a href=(frame.item_link(redaction.seq)) { "item " (redaction.seq) } ")"
                 @if let Some(reason) = &redaction.reason { ": " bdi { (SafeText(reason)) } }
             }
         }

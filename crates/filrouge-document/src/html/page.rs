@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use filrouge_types::{Item, Session, Timestamp, Turn};
+use filrouge_types::{Item, Session, Timestamp, Turn, TurnId};
 use maud::{Markup, PreEscaped, Render, html};
 
+use super::Frame;
 use super::safe_text::SafeText;
 use crate::text::one_line;
 use crate::words;
@@ -13,7 +14,7 @@ use crate::words;
 pub const STYLE: &str = include_str!("style.css");
 
 /// The SHA-256 of [`STYLE`] in base64; the content security policy allows only this style.
-const STYLE_HASH: &str = "jnTATzMp1tpAQkWlGtgJJwCmaKMFs5AaMETfCsi0EQc=";
+const STYLE_HASH: &str = "PtOhSFx/CLrpJOhPsKy42324pDc6j5W3xhQj2tmPtuY=";
 
 /// The maximum length of a question in the list of contents, in characters.
 const MAX_QUESTION_CHARS: usize = 90;
@@ -69,7 +70,7 @@ pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Writ
     out.write_str("</ul></details></nav>\n")
 }
 
-pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
+pub(super) fn turn_heading(turn: &Turn, items: &[Item], frame: Frame<'_>) -> Markup {
     let start = words::began(turn, items);
     html! {
         div.turn-head {
@@ -87,11 +88,33 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
                 // `deleted_at` is the time of the turn's redaction.
                 @if let Some(at) = turn.deleted_at { " · redacted on " (time(at)) }
                 @if let Some(by) = turn.replaced_by_turn_id {
-                    " · " a href={ "#turn-" (by) } { "its replacement" }
+                    " · " a href=(turn_link(by, frame)) { "its replacement" }
                 }
             }
         }
     }
+}
+
+/// The address of a turn that replaces another one.
+fn turn_link(id: TurnId, frame: Frame<'_>) -> String {
+    let first_seq = frame.view.and_then(|view| view.first_seqs.get(&id));
+    match first_seq {
+        Some(seq) => frame.item_link(*seq),
+        None => format!("#turn-{id}"),
+    }
+}
+
+/// The beginning of the section of a turn whose first items are in an earlier part.
+pub(super) fn continued_turn(turn: &Turn, frame: Frame<'_>) -> Markup {
+    let label = format!("Turn {}, continued", turn.ordinal);
+    let open = html! {
+        p.continued { a href=(frame.item_link(turn.first_seq)) { "Turn " (turn.ordinal) } ", continued" }
+    };
+    let id = turn.turn_id;
+    PreEscaped(format!(
+        "<section class=\"turn continued\" data-turn=\"{id}\" aria-label=\"{label}\">\n{}\n",
+        open.into_string()
+    ))
 }
 
 /// A time to the second; its exact value is in the `datetime` attribute.

@@ -6,9 +6,10 @@ use maud::{Markup, html};
 use super::item::{MAX_EXCERPT_CHARS, facts, seq_link};
 use super::page::time;
 use super::rich::render_markdown;
-use super::safe_text::{SafeText, listing};
+use super::safe_text::SafeText;
+use super::{Frame, forms};
 use crate::data::{replace_data_in_json, replace_data_in_string_value};
-use crate::json::{decode_string, format_arguments, pretty};
+use crate::json::{decode_string, pretty};
 use crate::part::{
     ErrorPart, FilePart, Kind, Part, RedactionPart, ToolCall, ToolResult, nested_parts,
 };
@@ -16,42 +17,54 @@ use crate::text::one_line;
 use crate::turn_entries::AttachedResult;
 use crate::{url, words};
 
-pub(super) fn part(part: &Part<'_>, item: &Item) -> Markup {
+/// An item, and what the rendering of its parts depends on besides it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ItemContext<'a> {
+    pub(super) item: &'a Item,
+    pub(super) frame: Frame<'a>,
+}
+
+pub(super) fn part(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
     html! {
-        (render_kind(part, item))
-        (further_fields(part))
+        (render_kind(part, context))
+        (further_fields(part, context))
     }
 }
 
 /// The fields that this version does not interpret.
-fn further_fields(part: &Part<'_>) -> Markup {
+fn further_fields(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
     html! {
         @if let Some(rest) = &part.other_members {
-            details.rest { summary { "Further fields" } (listing("json", &pretty(rest))) }
+            details.rest { summary { "Further fields" } (context.listing("json", &pretty(rest))) }
         }
     }
 }
 
-fn render_kind(part: &Part<'_>, item: &Item) -> Markup {
+fn render_kind(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
+    let item = context.item;
     match &part.kind {
         // Tools seldom write Markdown.
-        Kind::Text(text) if item.body.role == Role::Tool => listing("", text),
-        Kind::Text(text) | Kind::Reasoning(text) => render_markdown(text),
-        Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
-        Kind::Image { url } => image(url),
-        Kind::File(shown) => file(shown),
+        Kind::Text(text) if item.body.role == Role::Tool => forms::output(text, context),
+        Kind::Text(text) | Kind::Reasoning(text) => context.limited(text, render_markdown),
+        Kind::Code { language, text } => {
+            context.listing(language.as_deref().unwrap_or_default(), text)
+        }
+        Kind::Image { url } => image(url, context),
+        Kind::File(shown) => file(shown, context),
         Kind::Link { url, title } => html! {
             p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
         },
-        Kind::ToolCall(shown) => call(shown, html! {}),
-        Kind::ToolResult(shown) => tool_result(shown, item, html! {}),
+        Kind::ToolCall(shown) => call(shown, context, html! {}),
+        Kind::ToolResult(shown) => tool_result(shown, context, html! {}),
         Kind::Error(shown) => error(shown),
-        Kind::Refusal(text) => html! { p.label { "Refused" } (render_markdown(text)) },
+        Kind::Refusal(text) => {
+            html! { p.label { "Refused" } (context.limited(text, render_markdown)) }
+        }
         Kind::Redaction(shown) => redaction(shown, item),
         Kind::Status(status) => {
             html! { p.status { "The turn is now: " bdi { (SafeText(status)) } } }
         }
-        Kind::Other(json) => listing("json", &pretty(json)),
+        Kind::Other(json) => context.listing("json", &pretty(json)),
     }
 }
 
@@ -84,18 +97,19 @@ fn link(label: &str, address: &str) -> Markup {
     }
 }
 
-fn image(address: &str) -> Markup {
+fn image(address: &str, context: ItemContext<'_>) -> Markup {
     html! {
         p.attached {
-            @match url::picture(address) {
+            @match url::picture(address).filter(|picture| context.fits(picture)) {
                 Some(source) => { img src=(source) alt="Image of this item"; }
                 None => { span.label { "Image" } " " (link(&url::label(address), address)) }
             }
         }
+        @if !context.fits(address) { (context.complete_item(address.len())) }
     }
 }
 
-fn file(shown: &FilePart) -> Markup {
+fn file(shown: &FilePart, context: ItemContext<'_>) -> Markup {
     let (media_type, address) = (shown.media_type.as_deref(), shown.url.as_deref());
     let label = shown.label();
     html! {
@@ -103,17 +117,15 @@ fn file(shown: &FilePart) -> Markup {
             span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
             @if let Some(kind) = shown.type_unless_in_url() { " · " bdi { (SafeText(kind)) } }
         }
-        @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture)) }
-        @if let Some(text) = address.and_then(|a| url::short_text(a, media_type)) { (listing("", &text)) }
+        @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture, context)) }
+        @if let Some(text) = address.and_then(|a| url::short_text(a, media_type)) { (context.listing("", &text)) }
     }
 }
 
-/// A call with its result, folded into one line. `shown` is the kind of `part`; `began` is the start of the turn, or
-/// `None` outside the turns.
+/// A call with its result, folded into one line. `began` is the start of the turn, or `None` outside the turns.
 pub(super) fn folded_call(
-    shown: &ToolCall<'_>,
-    part: &Part<'_>,
-    item: &Item,
+    (shown, part): (&ToolCall<'_>, &Part<'_>),
+    context: ItemContext<'_>,
     began: Option<Timestamp>,
     result: Option<AttachedResult<'_, '_>>,
 ) -> Markup {
@@ -130,33 +142,41 @@ pub(super) fn folded_call(
                 @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
                 span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(shown.args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
             }
-            (call(shown, facts(item, began)))
-            (further_fields(part))
-            @if let Some(attached) = result { (result_below(attached, began)) }
+            (call(shown, context, facts(context.item, began)))
+            (further_fields(part, context))
+            @if let Some(attached) = result { (result_below(attached, context.frame, began)) }
         }
     }
 }
 
 /// A result below its call. If the result's item has no article of its own, this element is the target of `#seq-N`.
-fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> Markup {
+fn result_below(
+    attached: AttachedResult<'_, '_>,
+    frame: Frame<'_>,
+    began: Option<Timestamp>,
+) -> Markup {
     let id = attached
         .shows_complete_item
         .then(|| format!("seq-{}", attached.item.seq));
+    let context = ItemContext {
+        item: attached.item,
+        frame,
+    };
     html! {
         div.result id=[id] {
-            (seq_link(attached.item))
+            (seq_link(attached.item, frame))
             @if let Kind::ToolResult(shown) = &attached.part.kind {
-                (tool_result(shown, attached.item, facts(attached.item, began)))
+                (tool_result(shown, context, facts(attached.item, began)))
             }
-            (further_fields(attached.part))
+            (further_fields(attached.part, context))
         }
     }
 }
 
-fn call(shown: &ToolCall<'_>, facts: Markup) -> Markup {
+fn call(shown: &ToolCall<'_>, context: ItemContext<'_>, facts: Markup) -> Markup {
     html! {
         p.label { "Arguments" (call_id_label(shown.call_id.as_deref())) " " (facts) }
-        @if let Some(args) = shown.args { (listing("", &format_arguments(args))) }
+        @if let Some(args) = shown.args { (forms::arguments(args, context)) }
     }
 }
 
@@ -164,24 +184,24 @@ fn call_id_label(call_id: Option<&str>) -> Markup {
     html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (SafeText(id)) } } } }
 }
 
-fn tool_result(shown: &ToolResult<'_>, item: &Item, facts: Markup) -> Markup {
+fn tool_result(shown: &ToolResult<'_>, context: ItemContext<'_>, facts: Markup) -> Markup {
     html! {
         p.label {
             "Result" @if shown.ok == Some(false) { " " span.pill.bad { "failed" } }
             @if let Some(ms) = shown.latency_ms { " " span.meta { (SafeText(ms)) " ms" } }
             (call_id_label(shown.call_id.as_deref())) " " (facts)
         }
-        @if let Some(content) = shown.content { (result_content(content, item)) }
+        @if let Some(content) = shown.content { (result_content(content, context)) }
     }
 }
 
-fn result_content(content: &str, item: &Item) -> Markup {
+fn result_content(content: &str, context: ItemContext<'_>) -> Markup {
     if let Some(parts) = nested_parts(content) {
-        return html! { @for inner in &parts { (part(inner, item)) } };
+        return html! { @for inner in &parts { (part(inner, context)) } };
     }
     match decode_string(content) {
-        Some(text) => listing("", &replace_data_in_string_value(&text)),
-        None => listing("", &pretty(content)),
+        Some(text) => forms::output(&replace_data_in_string_value(&text), context),
+        None => context.listing("", &pretty(content)),
     }
 }
 

@@ -160,6 +160,13 @@ fn read_part(
     };
     // One more item shows the time at which the next part begins.
     let (mut items, _) = snapshot.items_of(&loaded, after, bounds.items + 1)?;
+    if let PartPlace::Around(seq) = place {
+        let seq = seq.min(loaded.head.last_seq);
+        // The page ended early, because the items before this one are large.
+        if items.last().is_some_and(|item| item.seq < seq) {
+            items = snapshot.items_of(&loaded, seq - 1, bounds.items + 1)?.0;
+        }
+    }
     let mut later_at = None;
     match place {
         PartPlace::Before(seq) => {
