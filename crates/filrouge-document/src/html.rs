@@ -16,6 +16,8 @@ use filrouge_types::{Channel, Item, Recorded, Turn};
 use self::item::render_entry;
 pub use self::page::STYLE;
 use self::page::{contents_list, continued_turn, head, masthead, turn_heading};
+pub(crate) use self::rich::render_markdown;
+pub(crate) use self::safe_text::listing;
 use crate::part_view::PartView;
 use crate::redaction::Redactions;
 use crate::turn_entries::{TurnEntries, readable_parts};
@@ -62,6 +64,12 @@ impl<'a> Frame<'a> {
             redactions,
             view: Some(view),
         }
+    }
+
+    /// The id of an item's element.
+    fn item_id(&self, seq: u64) -> String {
+        let prefix = self.view.map_or("", |view| &view.ids);
+        format!("{prefix}seq-{seq}")
     }
 
     /// The address of an item, and of the part of the conversation around it.

@@ -79,3 +79,13 @@ pub fn html_items(
 ) -> fmt::Result {
     html::write_items(turn, items, html::Frame::of_part(redactions, view), out)
 }
+
+/// Returns a text as HTML, as the HTML document renders it: Markdown whose HTML is shown as text.
+pub fn html_text(text: &str) -> String {
+    html::render_markdown(text).into_string()
+}
+
+/// Returns JSON as an HTML block with line breaks.
+pub fn html_json(json: &str) -> String {
+    html::listing("json", &json::pretty(json)).into_string()
+}

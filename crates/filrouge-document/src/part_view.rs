@@ -11,6 +11,8 @@ pub struct PartView {
     /// The path of the conversation's page, percent-encoded. An item's address is `PATH?at=SEQ#seq-SEQ`, that of a
     /// complete item `PATH/items/SEQ`.
     pub path: String,
+    /// What the ids of items' elements begin with; it distinguishes the items of several conversations on one page.
+    pub ids: String,
     /// The maximum number of bytes of one text or picture.
     pub max_bytes: usize,
     /// HTML to insert after the items with these seqs.

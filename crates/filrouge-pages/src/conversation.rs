@@ -1,102 +1,277 @@
-//! `/ui/sessions/{session_id}`: one conversation, in parts, and live.
+//! `/ui/sessions/{session_id}`: one conversation, in parts, and live; and what the model was sent.
 
-use axum::extract::State;
-use filrouge_document::Redactions;
-use filrouge_engine::Caller;
+mod children;
+mod context;
+mod header;
+mod history;
+mod live;
+mod message;
+mod part;
+mod thread;
+
+use std::time::Instant;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
 use filrouge_engine::caller::may;
-use filrouge_http::extract::SessionAccess;
+use filrouge_engine::{Caller, PartBounds, PartPlace, SessionPart};
+use filrouge_http::export::{ExportFormat, export as export_session};
+use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
-use filrouge_types::{ErrorCode, Item, SessionId};
-use maud::{Markup, PreEscaped, html};
+use filrouge_http::{Load, log_load};
+use filrouge_store::WorkSize;
+use filrouge_types::{ErrorCode, SessionId};
+use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use self::part::PartPage;
 use crate::Pages;
 use crate::layout::{fragment, page};
 use crate::visit::Visit;
 use crate::words::ConversationWords;
 
+pub(crate) use context::show as context;
+pub(crate) use history::{part as history_part, show as history};
+pub(crate) use live::live;
+
 /// The route of a conversation.
 pub(crate) const PATH: &str = "/ui/sessions/{session_id}";
 /// The route of a part of a conversation.
 pub(crate) const PART_PATH: &str = "/ui/sessions/{session_id}/part";
+/// The route of the navigation through a conversation.
+pub(crate) const THREAD_PATH: &str = "/ui/sessions/{session_id}/thread";
+/// The route of one complete item.
+pub(crate) const ITEM_PATH: &str = "/ui/sessions/{session_id}/items/{seq}";
 /// The route of the stream of new items.
 pub(crate) const LIVE_PATH: &str = "/ui/sessions/{session_id}/live";
+/// The route of the restored context.
+pub(crate) const CONTEXT_PATH: &str = "/ui/sessions/{session_id}/context";
+/// The route of the session as a file.
+pub(crate) const EXPORT_PATH: &str = "/ui/sessions/{session_id}/export";
+/// The route of a conversation in the history of another program.
+pub(crate) const HISTORY_PATH: &str = "/ui/histories/{source}/{session_id}";
+/// The route of a part of such a conversation.
+pub(crate) const HISTORY_PART_PATH: &str = "/ui/histories/{source}/{session_id}/part";
 
-/// The maximum number of items in one part.
-const PART_ITEMS: usize = 100;
+/// The size of a part. Most contents grow to less than twice their size when they are rendered.
+const BOUNDS: PartBounds = PartBounds {
+    items: 100,
+    bytes: 96 << 10,
+    item_bytes: 16 << 10,
+};
+/// The maximum number of turns with which the navigation is read together with the first part.
+const TURNS_AT_ONCE: u64 = 500;
+
+/// The characters of an id that a path contains as they are.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// An id as a segment of a path.
+pub(crate) fn segment(id: &str) -> String {
+    match id {
+        // As segments, these would name other paths.
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        id => utf8_percent_encode(id, SEGMENT).to_string(),
+    }
+}
+
+/// The path of a session's page.
+pub(crate) fn session_path(id: &SessionId) -> String {
+    format!("/ui/sessions/{}", segment(id.as_str()))
+}
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PartQuery {
-    /// Only items after this seq.
-    #[serde(default)]
-    after: u64,
+pub(crate) struct PlaceQuery {
+    /// The part around the item with this seq.
+    at: Option<u64>,
+    /// The part after this seq.
+    after: Option<u64>,
+    /// The part before this seq.
+    before: Option<u64>,
 }
 
-/// Shows a conversation from its beginning.
+impl PlaceQuery {
+    /// The place of the part, by default the beginning.
+    fn place(&self) -> Result<PartPlace, Problem> {
+        match (self.at, self.after, self.before) {
+            (None, None, None) => Ok(PartPlace::After(0)),
+            (Some(seq), None, None) => Ok(PartPlace::Around(seq)),
+            (None, Some(seq), None) => Ok(PartPlace::After(seq)),
+            (None, None, Some(seq)) => Ok(PartPlace::Before(seq)),
+            _ => Err(Problem::new(
+                ErrorCode::Invalid,
+                "at, after and before: only one of them",
+            )),
+        }
+    }
+}
+
+/// Shows a conversation: its facts, its navigation, and one part.
 pub(crate) async fn show(
     State(pages): State<Pages>,
     visit: Visit,
-    access: SessionAccess<may::Read, PartQuery>,
+    access: SessionAccess<may::Read, PlaceQuery>,
 ) -> RouteResult {
-    let session = pages.sessions.get(&access.caller, &access.session).await?;
-    let part = render_part(&pages, &access.caller, &access.session, access.query.after).await?;
+    let (caller, id) = (&access.caller, &access.session);
     let words = ConversationWords::of(visit.language);
+    let part = read_part(&pages, caller, id, access.query.place()?).await?;
+    let session = &part.session;
+    let lease = pages.calls.lease(caller, id).await?;
+    let thread = if session.turn_count <= TURNS_AT_ONCE {
+        let outline = pages.turns.outline(caller, id).await?;
+        thread::with_marks(words, session, &outline, &lease)
+    } else {
+        thread::without_marks(words, session)
+    };
+    let children = children::of_part(&pages, caller, &part, words).await?;
+    let shown = PartPage::of_session(session, words).render(&part, children)?;
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let content = html! {
-        h1 { bdi { (title) } }
-        div #conversation { (part) }
+        (header::of_session(words, session, &lease))
+        div.conversation {
+            (thread)
+            div #conversation data-live={ (session_path(id)) "/live" } { (shown) }
+        }
+        (live::state(words))
     };
     Ok(page(&visit, title, &content))
 }
 
-/// Returns the next part of a conversation.
+/// Returns another part of a conversation.
 pub(crate) async fn part(
     State(pages): State<Pages>,
-    access: SessionAccess<may::Read, PartQuery>,
+    visit: Visit,
+    access: SessionAccess<may::Read, PlaceQuery>,
 ) -> RouteResult {
-    let part = render_part(&pages, &access.caller, &access.session, access.query.after).await?;
-    Ok(fragment(&part))
+    let (caller, id) = (&access.caller, &access.session);
+    let words = ConversationWords::of(visit.language);
+    let part = read_part(&pages, caller, id, access.query.place()?).await?;
+    let children = children::of_part(&pages, caller, &part, words).await?;
+    let shown = PartPage::of_session(&part.session, words).render(&part, children)?;
+    Ok(fragment(&shown))
 }
 
-/// Streams new items.
-pub(crate) async fn live(_: SessionAccess<may::Read, PartQuery>) -> RouteResult {
-    Err(Problem::new(
-        ErrorCode::RouteNotFound,
-        "there is no such route",
-    ))
+/// Returns the navigation through a conversation, with the marks of its turns.
+pub(crate) async fn thread(
+    State(pages): State<Pages>,
+    visit: Visit,
+    access: SessionAccess<may::Read, NoParameters>,
+) -> RouteResult {
+    let (caller, id) = (&access.caller, &access.session);
+    let session = pages.sessions.get(caller, id).await?;
+    let lease = pages.calls.lease(caller, id).await?;
+    let outline = pages.turns.outline(caller, id).await?;
+    let words = ConversationWords::of(visit.language);
+    Ok(fragment(&thread::with_marks(words, &session, &outline, &lease)))
 }
 
-/// Renders at most [`PART_ITEMS`] items after a seq, turn by turn, and a link to the next part.
-async fn render_part(
+#[derive(Deserialize)]
+pub(crate) struct ItemSeq {
+    seq: String,
+}
+
+/// Shows one item completely.
+pub(crate) async fn item(
+    State(pages): State<Pages>,
+    visit: Visit,
+    Path(path): Path<ItemSeq>,
+    access: SessionAccess<may::Read, NoParameters>,
+) -> RouteResult {
+    let (caller, id) = (&access.caller, &access.session);
+    let permit = pages.limits().large_response_permit(caller, WorkSize::Large).await?;
+    let seq: u64 = path.seq.parse().unwrap_or(0);
+    let bounds = PartBounds {
+        items: 1,
+        bytes: usize::MAX,
+        item_bytes: usize::MAX,
+    };
+    let place = PartPlace::After(seq.saturating_sub(1));
+    let part = pages.turns.part(caller, id, place, bounds).await?;
+    if part.items.first().is_none_or(|item| item.seq != seq) {
+        let detail = format!("the session has no item {seq}");
+        return Err(Problem::new(ErrorCode::RouteNotFound, detail));
+    }
+    let words = ConversationWords::of(visit.language);
+    let title = format!("{} {seq}", words.item);
+    let path = session_path(id);
+    let mut shown = PartPage::of_session(&part.session, words);
+    shown.max_bytes = usize::MAX;
+    let content = html! {
+        h1 { (title) }
+        p { a href={ (path) "?at=" (seq) "#seq-" (seq) } { (words.back) } }
+        (shown.items(&part, Vec::new())?)
+    };
+    let response = page(&visit, &title, &content);
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX).await;
+    let bytes = bytes.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+    Ok(Response::from_parts(parts, permit.hold(bytes).await?.into()))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExportQuery {
+    /// The format of the document.
+    #[serde(default)]
+    #[param(inline)]
+    format: ExportFormat,
+}
+
+/// Returns a session as a file.
+pub(crate) async fn export(
+    State(pages): State<Pages>,
+    access: SessionAccess<may::Read, ExportQuery>,
+) -> RouteResult {
+    export_session(&pages, &access.caller, &access.session, access.query.format).await
+}
+
+/// Reads a part, and logs it.
+async fn read_part(
     pages: &Pages,
     caller: &Caller,
     session: &SessionId,
-    after: u64,
-) -> Result<Markup, Problem> {
-    let (items, next) = pages
-        .turns
-        .items(caller, session, after, PART_ITEMS)
-        .await?;
-    let redactions = Redactions::from_items(&[]);
-    let mut out = String::new();
-    for run in items.chunk_by(|a: &Item, b: &Item| a.turn_id == b.turn_id) {
-        let written = match run.first().and_then(|item| item.turn_id) {
-            Some(id) => {
-                let turn = pages.turns.get(caller, session, id).await?;
-                filrouge_document::html_turn(&turn, run, &redactions, &mut out)
-            }
-            None => filrouge_document::html_items(None, run, &redactions, &mut out),
-        };
-        written.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
-    }
-    Ok(html! {
-        (PreEscaped(out))
-        @if next.is_some() {
-            @let last = items.last().map_or(after, |item| item.seq);
-            div hx-get={ "/ui/sessions/" (session) "/part?after=" (last) } hx-trigger="revealed" hx-swap="outerHTML" {}
+    place: PartPlace,
+) -> Result<SessionPart, Problem> {
+    let started_at = Instant::now();
+    let part = pages.turns.part(caller, session, place, BOUNDS).await?;
+    let load = Load {
+        items: Some(part.items.len()),
+        ..Load::default()
+    };
+    log_load(caller, session, "page", load, started_at);
+    Ok(part)
+}
+
+/// The links to the parts before and after a part; scripts load the part when the reader reaches its link.
+fn more(path: &str, class: &str, parameter: &str, (seq, label): (u64, &str)) -> Markup {
+    html! {
+        p class={ "more " (class) } hx-get={ (path) "/part?" (parameter) "=" (seq) } hx-trigger="revealed" hx-swap="outerHTML" {
+            a href={ (path) "?" (parameter) "=" (seq) "#conversation" } { (label) }
         }
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_one_segment_of_a_path() {
+        for (id, expected) in [
+            ("a-b.c_d~1", "a-b.c_d~1"),
+            ("a/b?c#d", "a%2Fb%3Fc%23d"),
+            ("..", "%2E%2E"),
+            ("é\"<", "%C3%A9%22%3C"),
+        ] {
+            assert_eq!(segment(id), expected, "{id}");
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub(super) fn render_entry(
         item.body.role.as_str()
     );
     html! {
-        article class=(class) id={ "seq-" (item.seq) } aria-label=(SafeText(&label)) {
+        article class=(class) id=(frame.item_id(item.seq)) aria-label=(SafeText(&label)) {
             @if item.body.channel == Channel::ToolCall && has_only_calls {
                 (body)
             } @else if is_folded(entries, at, item) {

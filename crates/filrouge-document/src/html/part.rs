@@ -157,7 +157,7 @@ fn result_below(
 ) -> Markup {
     let id = attached
         .shows_complete_item
-        .then(|| format!("seq-{}", attached.item.seq));
+        .then(|| frame.item_id(attached.item.seq));
     let context = ItemContext {
         item: attached.item,
         frame,

@@ -12,7 +12,7 @@ use crate::url;
 const FIRST_LEVEL: u8 = 3;
 
 /// Renders `text` as Markdown; as preformatted text if it is too long or nests too deep.
-pub(super) fn render_markdown(text: &str) -> Markup {
+pub(crate) fn render_markdown(text: &str) -> Markup {
     let reduced = replace_data_except_pictures(text);
     let text = without_controls(&reduced);
     if text.len() <= MAX_MARKDOWN_BYTES && !nests_too_deep(&text) {

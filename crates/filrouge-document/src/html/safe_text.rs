@@ -15,7 +15,7 @@ impl Render for SafeText<'_> {
 }
 
 /// A code block; the language is shown above it, unless it is empty.
-pub(super) fn listing(language: &str, text: &str) -> Markup {
+pub(crate) fn listing(language: &str, text: &str) -> Markup {
     let mut out = String::with_capacity(text.len() + text.len() / 16 + 64);
     open_listing(&sanitize(language), &mut out);
     sanitize(text).render_to(&mut out);

@@ -12,7 +12,7 @@ use crate::engine::Turns;
 /// The number of turn rows per read.
 const ROWS_PER_READ: usize = 500;
 /// The number of items that a part around an item has before that item.
-const ITEMS_BEFORE: u64 = 12;
+const ITEMS_BEFORE: usize = 12;
 
 /// Where a part of a session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct PartBounds {
 /// Consecutive items of a session, and what a reader needs to understand them, from one snapshot of the store.
 #[derive(Debug, Clone)]
 pub struct SessionPart {
-    /// The session.
+    /// The session, with its agents.
     pub session: Session,
     /// The items, in the order of seq.
     pub items: Vec<Item>,
@@ -128,16 +128,41 @@ impl Turns {
 }
 
 impl PartBounds {
-    /// The size with which an item counts.
-    fn size(&self, item: &Item) -> usize {
-        item.body.bytes().min(self.item_bytes)
+    /// The items of a part, and the time of the first later item, if it is among `items`: consecutive items, in the
+    /// order of seq, that include those of the part.
+    pub fn select(&self, place: PartPlace, mut items: Vec<Item>) -> (Vec<Item>, Option<Timestamp>) {
+        let drop_before = match place {
+            PartPlace::After(seq) => items.partition_point(|item| item.seq <= seq),
+            PartPlace::Before(seq) => {
+                let end = items.partition_point(|item| item.seq < seq);
+                let later_at = items.get(end).map(Item::when);
+                items.truncate(end);
+                let kept = self.fitting(items.iter().rev()).min(end);
+                items.drain(..end - kept);
+                return (items, later_at);
+            }
+            PartPlace::Around(seq) => {
+                let at = items.partition_point(|item| item.seq < seq);
+                let half = Self {
+                    items: ITEMS_BEFORE,
+                    bytes: self.bytes / 2,
+                    ..*self
+                };
+                at - half.fitting(items[..at].iter().rev()).min(at)
+            }
+        };
+        items.drain(..drop_before);
+        let kept = self.fitting(items.iter());
+        let later_at = items.get(kept).map(Item::when);
+        items.truncate(kept);
+        (items, later_at)
     }
 
     /// The number of these items, from the first one on, that a part may have: at least one.
     fn fitting<'a>(&self, items: impl Iterator<Item = &'a Item>) -> usize {
-        let mut bytes = 0;
+        let mut bytes = 0_usize;
         let fits = |item: &&Item| {
-            bytes += self.size(item);
+            bytes = bytes.saturating_add(item.body.bytes().min(self.item_bytes));
             bytes <= self.bytes
         };
         items.take(self.items).take_while(fits).count().max(1)
@@ -150,45 +175,24 @@ fn read_part(
     loaded: VerifiedSession,
     (place, bounds): (PartPlace, PartBounds),
 ) -> Result<SessionPart> {
-    let limit = bounds.items as u64;
+    let newest = loaded.head.last_seq;
+    let (limit, before) = (bounds.items as u64, ITEMS_BEFORE as u64);
     let after = match place {
         PartPlace::After(seq) => seq,
         PartPlace::Before(seq) => seq.saturating_sub(limit + 1),
-        PartPlace::Around(seq) => seq
-            .min(loaded.head.last_seq)
-            .saturating_sub(ITEMS_BEFORE + 1),
+        PartPlace::Around(seq) => seq.min(newest).saturating_sub(before + 1),
     };
     // One more item shows the time at which the next part begins.
     let (mut items, _) = snapshot.items_of(&loaded, after, bounds.items + 1)?;
-    if let PartPlace::Around(seq) = place {
-        let seq = seq.min(loaded.head.last_seq);
+    if let PartPlace::Around(seq) = place
+        && items.last().is_some_and(|item| item.seq < seq.min(newest))
+    {
         // The page ended early, because the items before this one are large.
-        if items.last().is_some_and(|item| item.seq < seq) {
-            items = snapshot.items_of(&loaded, seq - 1, bounds.items + 1)?.0;
-        }
+        items = snapshot
+            .items_of(&loaded, seq.min(newest) - 1, bounds.items + 1)?
+            .0;
     }
-    let mut later_at = None;
-    match place {
-        PartPlace::Before(seq) => {
-            items.retain(|item| item.seq < seq);
-            let kept = bounds.fitting(items.iter().rev());
-            items.drain(..items.len().saturating_sub(kept));
-        }
-        PartPlace::After(_) | PartPlace::Around(_) => {
-            if let PartPlace::Around(seq) = place {
-                let before = items.iter().take_while(|item| item.seq < seq).count();
-                let half = PartBounds {
-                    bytes: bounds.bytes / 2,
-                    ..bounds
-                };
-                let kept = half.fitting(items[..before].iter().rev()).min(before);
-                items.drain(..before - kept);
-            }
-            let kept = bounds.fitting(items.iter());
-            later_at = items.get(kept).map(Item::when);
-            items.truncate(kept);
-        }
-    }
+    let (items, later_at) = bounds.select(place, items);
     let contentless = items.iter().filter(|item| item.redacted);
     let contentless: Vec<u64> = contentless.map(|item| item.seq).collect();
     let first = items.first().map_or(after + 1, |item| item.seq);
@@ -197,10 +201,13 @@ fn read_part(
         turns: turns_of(snapshot, scope, &loaded, &items)?,
         redactions: snapshot.redactions_of(&loaded, &contentless)?,
         has_earlier: first > snapshot.view.first_seq(loaded.pk)?.max(1) && !items.is_empty(),
-        has_later: last < loaded.head.last_seq && !items.is_empty(),
+        has_later: last < newest && !items.is_empty(),
         later_at,
         items,
-        session: loaded.row.with_head(&loaded.head),
+        session: Session {
+            agents: snapshot.agents(&loaded)?.into_iter().collect(),
+            ..loaded.row.with_head(&loaded.head)
+        },
     })
 }
 
@@ -253,4 +260,56 @@ fn read_outline(
     outline.redacted = snapshot.all_redacted(loaded)?.ranges().collect();
     outline.summaries.clone_from(&loaded.head.summaries);
     Ok(outline)
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_types::{Channel, ItemBody, RawJson, Role};
+
+    use super::*;
+
+    fn items(sizes: &[usize]) -> Vec<Item> {
+        let item = |(seq, size): (u64, &usize)| {
+            let parts = RawJson::from_checked(format!("[\"{}\"]", "x".repeat(*size - 4)));
+            Item {
+                seq,
+                turn_id: None,
+                created_at: Timestamp::from_micros(i64::try_from(seq).unwrap()),
+                redacted: false,
+                body: ItemBody::new(Role::User, Channel::Question, parts),
+            }
+        };
+        (1..).zip(sizes).map(item).collect()
+    }
+
+    #[test]
+    fn a_part_is_bounded_by_items_and_bytes() {
+        let bounds = PartBounds {
+            items: 3,
+            bytes: 100,
+            item_bytes: 50,
+        };
+        let select = |place, sizes: &[usize]| {
+            let (items, later_at) = bounds.select(place, items(sizes));
+            let seqs: Vec<u64> = items.iter().map(|item| item.seq).collect();
+            (seqs, later_at.map(Timestamp::as_micros))
+        };
+        let small = [10; 6];
+        assert_eq!(
+            select(PartPlace::After(0), &small),
+            (vec![1, 2, 3], Some(4))
+        );
+        assert_eq!(select(PartPlace::After(4), &small), (vec![5, 6], None));
+        assert_eq!(select(PartPlace::After(6), &small), (vec![], None));
+        assert_eq!(
+            select(PartPlace::Before(6), &small),
+            (vec![3, 4, 5], Some(6))
+        );
+        assert_eq!(select(PartPlace::Before(1), &small), (vec![], Some(1)));
+        // A large item counts as much as is shown of it.
+        let large = [900, 900, 900, 10];
+        assert_eq!(select(PartPlace::After(0), &large), (vec![1, 2], Some(3)));
+        assert_eq!(select(PartPlace::Before(4), &large), (vec![2, 3], Some(4)));
+        assert_eq!(select(PartPlace::Around(4), &large), (vec![3, 4], None));
+    }
 }

@@ -97,13 +97,14 @@ pub fn export(
     }
 }
 
-/// The turns and items of a session, unmasked. For another program's session, these are those that its document has;
-/// they depend only on its header and its conversation, so they are equal while its fingerprint is.
+/// The turns and items of a session, as its document contains them. For another program's session, they depend only on
+/// its header and its conversation, so they are equal while its fingerprint is. `mask` masks anything with the form of a
+/// credential.
 ///
 /// # Errors
 /// [`LibraryError::NoSession`] when the session was removed, [`LibraryError::Unreadable`] when it cannot be read.
-pub fn recorded(library: &Library, entry: &Entry) -> Result<Recorded, LibraryError> {
-    recorded::read(library, entry, false)
+pub fn recorded(library: &Library, entry: &Entry, mask: bool) -> Result<Recorded, LibraryError> {
+    recorded::read(library, entry, mask)
 }
 
 fn write_json(

@@ -52,7 +52,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`.
-    pub(crate) fn agents(&self, session: &VerifiedSession) -> Result<BTreeSet<Box<str>>> {
+    pub fn agents(&self, session: &VerifiedSession) -> Result<BTreeSet<Box<str>>> {
         let mut rows = self.view.agents(&[session.pk])?;
         let rows = rows.remove(&session.pk).unwrap_or_default();
         self.verified_agents(session, rows, &mut refuse)
