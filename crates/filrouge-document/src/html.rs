@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
 
     /// The id of an item's element.
     fn item_id(&self, seq: u64) -> String {
-        let prefix = self.view.map_or("", |view| &view.ids);
+        let prefix = self.view.map_or("", |view| view.ids.as_str());
         format!("{prefix}seq-{seq}")
     }
 

@@ -27,6 +27,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use self::children::Child;
 use self::part::PartPage;
 use crate::Pages;
 use crate::layout::{fragment, page};
@@ -96,6 +97,9 @@ pub(crate) struct PlaceQuery {
     after: Option<u64>,
     /// The part before this seq.
     before: Option<u64>,
+    /// Whether the part is shown inside the page of another conversation.
+    #[serde(default)]
+    inside: bool,
 }
 
 impl PlaceQuery {
@@ -111,6 +115,19 @@ impl PlaceQuery {
                 "at, after and before: only one of them",
             )),
         }
+    }
+
+    /// Renders a part that scripts insert beside another one, to which it has no link.
+    fn render_beside(
+        &self,
+        mut page: PartPage,
+        mut part: SessionPart,
+        children: Vec<Child>,
+    ) -> Result<Markup, Problem> {
+        page.is_inside = self.inside;
+        part.has_earlier &= self.after.is_none();
+        part.has_later &= self.before.is_none();
+        page.render(&part, children)
     }
 }
 
@@ -155,8 +172,8 @@ pub(crate) async fn part(
     let words = ConversationWords::of(visit.language);
     let part = read_part(&pages, caller, id, access.query.place()?).await?;
     let children = children::of_part(&pages, caller, &part, words).await?;
-    let shown = PartPage::of_session(&part.session, words).render(&part, children)?;
-    Ok(fragment(&shown))
+    let page = PartPage::of_session(&part.session, words);
+    Ok(fragment(&access.query.render_beside(page, part, children)?))
 }
 
 /// Returns the navigation through a conversation, with the marks of its turns.
@@ -170,7 +187,9 @@ pub(crate) async fn thread(
     let lease = pages.calls.lease(caller, id).await?;
     let outline = pages.turns.outline(caller, id).await?;
     let words = ConversationWords::of(visit.language);
-    Ok(fragment(&thread::with_marks(words, &session, &outline, &lease)))
+    Ok(fragment(&thread::with_marks(
+        words, &session, &outline, &lease,
+    )))
 }
 
 #[derive(Deserialize)]
@@ -182,11 +201,14 @@ pub(crate) struct ItemSeq {
 pub(crate) async fn item(
     State(pages): State<Pages>,
     visit: Visit,
-    Path(path): Path<ItemSeq>,
     access: SessionAccess<may::Read, NoParameters>,
+    Path(path): Path<ItemSeq>,
 ) -> RouteResult {
     let (caller, id) = (&access.caller, &access.session);
-    let permit = pages.limits().large_response_permit(caller, WorkSize::Large).await?;
+    let permit = pages
+        .limits()
+        .large_response_permit(caller, WorkSize::Large)
+        .await?;
     let seq: u64 = path.seq.parse().unwrap_or(0);
     let bounds = PartBounds {
         items: 1,
@@ -213,7 +235,10 @@ pub(crate) async fn item(
     let (parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await;
     let bytes = bytes.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
-    Ok(Response::from_parts(parts, permit.hold(bytes).await?.into()))
+    Ok(Response::from_parts(
+        parts,
+        permit.hold(bytes).await?.into(),
+    ))
 }
 
 #[derive(Deserialize, IntoParams)]

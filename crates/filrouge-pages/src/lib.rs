@@ -47,7 +47,16 @@ pub fn wire(pages: Pages) -> Wire {
         .route(sessions::FIGURES_PATH, get(sessions::figures))
         .route(conversation::PATH, get(conversation::show))
         .route(conversation::PART_PATH, get(conversation::part))
+        .route(conversation::THREAD_PATH, get(conversation::thread))
+        .route(conversation::ITEM_PATH, get(conversation::item))
         .route(conversation::LIVE_PATH, get(conversation::live))
+        .route(conversation::CONTEXT_PATH, get(conversation::context))
+        .route(conversation::EXPORT_PATH, get(conversation::export))
+        .route(conversation::HISTORY_PATH, get(conversation::history))
+        .route(
+            conversation::HISTORY_PART_PATH,
+            get(conversation::history_part),
+        )
         .route(sign_in::IN_PATH, post(sign_in::sign_in))
         .route(sign_in::OUT_PATH, post(sign_in::sign_out))
         .route(assets::PATH, get(assets::get_asset));

@@ -1,0 +1,89 @@
+//! The facts of a conversation, and the links to its other pages.
+
+use filrouge_types::{Lease, Session};
+use maud::{Markup, html};
+
+use super::{segment, session_path};
+use crate::sessions::time;
+use crate::words::ConversationWords;
+
+/// The head of the page of a session.
+pub(super) fn of_session(words: &ConversationWords, session: &Session, lease: &Lease) -> Markup {
+    let path = session_path(&session.session_id);
+    let id = segment(session.session_id.as_str());
+    html! {
+        header.conversation-head {
+            h1 { bdi { (session.title.as_deref().unwrap_or(words.untitled)) } }
+            dl.facts {
+                (fact(words.owner, &html! {
+                    @match &session.identity_id { Some(owner) => { bdi { (owner) } } None => { (words.anonymous) } }
+                }))
+                (common_facts(words, session))
+                @if let Some(team) = &session.team_id { (fact(words.team, &html! { bdi { (team) } })) }
+                @if let Some(parent) = &session.parent_session_id {
+                    (fact(words.parent, &html! { a href=(session_path(parent)) { bdi { (parent) } } }))
+                }
+                @if let Some(holder) = &lease.holder {
+                    (fact(words.lease, &html! {
+                        (words.held_by) " " bdi { (holder) }
+                        @if let Some(at) = lease.expires_at { " " (words.until) " " (time(at)) }
+                    }))
+                }
+            }
+            nav.conversation-links aria-label=(words.pages) {
+                a href={ (path) "/context" } { (words.context) }
+                a href={ (path) "/lineage" } { (words.lineage) }
+                a href={ "/ui/audit?session_id=" (id) } { (words.audit) }
+                details.export {
+                    summary { (words.export) }
+                    ul {
+                        @for (format, name) in [("html", words.export_html), ("md", words.export_markdown), ("json", words.export_bundle)] {
+                            li { a href={ (path) "/export?format=" (format) } download { (name) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The head of the page of a conversation in the history of another program.
+pub(super) fn of_history(
+    words: &ConversationWords,
+    session: &Session,
+    program: &str,
+    parent: Option<&str>,
+) -> Markup {
+    html! {
+        header.conversation-head {
+            h1 { bdi { (session.title.as_deref().unwrap_or(words.untitled)) } }
+            dl.facts {
+                (fact(words.program, &html! { bdi { (program) } }))
+                (common_facts(words, session))
+                @if let Some(parent) = parent {
+                    (fact(words.parent, &html! { a href={ "/ui/histories/" (segment(program)) "/" (segment(parent)) } { bdi { (parent) } } }))
+                }
+            }
+        }
+    }
+}
+
+fn common_facts(words: &ConversationWords, session: &Session) -> Markup {
+    html! {
+        @if !session.agents.is_empty() {
+            (fact(words.agents, &html! { bdi { (session.agents.join(", ")) } }))
+        }
+        @if let Some(project) = &session.project_id { (fact(words.project, &html! { bdi { (project) } })) }
+        (fact(words.status, &html! { (session.status.as_str()) }))
+        @if let Some(state) = &session.state { (fact(words.state, &html! { bdi { (state) } })) }
+        (fact(words.turns, &html! { (session.turn_count) }))
+        (fact(words.items, &html! { (session.last_seq) }))
+        (fact(words.created, &time(session.created_at)))
+        (fact(words.last_activity, &time(session.updated_at)))
+        (fact(words.session, &html! { bdi { (session.session_id) } }))
+    }
+}
+
+fn fact(name: &str, value: &Markup) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}

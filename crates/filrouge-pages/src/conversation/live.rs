@@ -1,0 +1,123 @@
+//! A conversation as it grows: new items as HTML, and drafts as JSON, in server-sent events.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use filrouge_document::Redactions;
+use filrouge_engine::Caller;
+use filrouge_engine::caller::may;
+use filrouge_engine::following::TailEvent;
+use filrouge_http::HttpLayer;
+use filrouge_http::extract::SessionAccess;
+use filrouge_http::response::RouteResult;
+use filrouge_http::tail::{TailFormat, open_tail, write_event};
+use filrouge_types::{Channel, ErrorCode, Failure, Item, SessionId, Turn, TurnId};
+use maud::{Markup, PreEscaped, html};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::part::PartPage;
+use super::session_path;
+use crate::Pages;
+use crate::visit::Visit;
+use crate::words::ConversationWords;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LiveQuery {
+    /// Only items after this seq; without it, only new ones.
+    after: Option<u64>,
+}
+
+/// Streams new items and drafts. The events are `item`, with the section of the item's turn that has only this item;
+/// `draft`, as on the native route; `reload` when items were redacted; and `erased`.
+pub(crate) async fn live(
+    State(pages): State<Pages>,
+    visit: Visit,
+    headers: HeaderMap,
+    access: SessionAccess<may::Read, LiveQuery>,
+) -> RouteResult {
+    let path = session_path(&access.session);
+    let format = HtmlEvents {
+        pages: pages.clone(),
+        caller: access.caller.clone(),
+        session: access.session.clone(),
+        page: PartPage::at(path, ConversationWords::of(visit.language)),
+    };
+    let start = (access.query.after, true);
+    open_tail(HttpLayer::clone(&pages), access, &headers, start, format).await
+}
+
+/// The line that says whether the page follows the session. Scripts show it.
+pub(super) fn state(words: &ConversationWords) -> Markup {
+    html! {
+        p.live-state role="status" hidden data-live=(words.live) data-connecting=(words.connecting)
+            data-lost=(words.connection_lost) data-ended=(words.live_ended) data-new=(words.new_items) {}
+    }
+}
+
+struct HtmlEvents {
+    pages: Pages,
+    caller: Caller,
+    session: SessionId,
+    page: PartPage,
+}
+
+impl TailFormat for HtmlEvents {
+    async fn write(&mut self, events: Vec<TailEvent>, out: &mut Vec<u8>) -> Result<(), Failure> {
+        // The turns as they are now: read once for all events.
+        let mut turns: HashMap<TurnId, Turn> = HashMap::new();
+        for event in events {
+            match event {
+                TailEvent::Item(item) => {
+                    if let Some(id) = item.turn_id
+                        && !turns.contains_key(&id)
+                    {
+                        let turn = self
+                            .pages
+                            .turns
+                            .get(&self.caller, &self.session, id)
+                            .await?;
+                        turns.insert(id, turn);
+                    }
+                    self.write_item(*item, &turns, out)?;
+                }
+                TailEvent::Draft(draft) => {
+                    let json = serde_json::to_vec(&draft);
+                    let json =
+                        json.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+                    write_event(out, "draft", None, &json);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HtmlEvents {
+    fn write_item(
+        &self,
+        item: Item,
+        turns: &HashMap<TurnId, Turn>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let seq = item.seq;
+        if item.body.channel == Channel::Redaction && item.turn_id.is_none() {
+            write_event(out, "reload", Some(seq), b"redaction");
+            return Ok(());
+        }
+        let key = item.body.item_id.as_ref().map(ToString::to_string);
+        let redactions = Redactions::from_items(&[]);
+        let (view, mut shown) = (self.page.view(turns), String::new());
+        let written = self
+            .page
+            .run(&[item], turns, (&redactions, &view), &mut shown);
+        written.map_err(|problem| *problem.0)?;
+        let fragment = html! {
+            div data-seq=(seq) data-item=[key] { (PreEscaped(shown)) }
+        };
+        write_event(out, "item", Some(seq), fragment.into_string().as_bytes());
+        Ok(())
+    }
+}
