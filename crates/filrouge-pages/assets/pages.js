@@ -34,3 +34,163 @@ document.addEventListener("htmx:responseError", (event) => {
     action();
   });
 }
+// Conversation
+(() => {
+  const conversation = document.getElementById("conversation");
+  if (!conversation) return;
+  const root = document.documentElement;
+
+  // Shows the item that the address names, also in a folded block.
+  function reveal() {
+    if (!location.hash.startsWith("#seq-")) return;
+    const item = document.getElementById(location.hash.slice(1));
+    for (let block = item?.closest("details"); block; block = block.parentElement.closest("details")) {
+      block.open = true;
+    }
+    item?.scrollIntoView({ behavior: "instant" });
+  }
+  addEventListener("hashchange", reveal);
+  reveal();
+
+  // A link to an item that is on the page needs no other part.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href*='#seq-']");
+    const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+    if (!link || !isPlain || link.pathname !== location.pathname) return;
+    if (!document.getElementById(link.hash.slice(1))) return;
+    event.preventDefault();
+    history.pushState(null, "", link.href);
+    location.hash = link.hash;
+    reveal();
+  });
+
+  // A part that is inserted above the reader must not move what is read.
+  let kept = null;
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    const next = event.detail.target.matches(".more.earlier") && event.detail.target.nextElementSibling;
+    kept = next && { next, top: next.getBoundingClientRect().top };
+  });
+  document.body.addEventListener("htmx:afterSwap", () => {
+    if (kept) scrollBy({ top: kept.next.getBoundingClientRect().top - kept.top, behavior: "instant" });
+    kept = null;
+  });
+
+  const address = conversation.dataset.live;
+  const state = document.querySelector(".live-state");
+  if (!address || !state) return;
+  let source = null;
+  // The drafts by the keys of the items that they become.
+  const drafts = new Map();
+
+  function show(name) {
+    state.hidden = false;
+    if (state.dataset.state === name) return;
+    state.dataset.state = name;
+    state.textContent = state.dataset[name];
+  }
+  const isAtEnd = () => innerHeight + scrollY >= root.scrollHeight - 80;
+  addEventListener("scroll", () => {
+    if (state.dataset.state === "new" && isAtEnd()) show("live");
+  }, { passive: true });
+
+  // Changes the end of the page. A reader who is there stays there; nobody else is moved.
+  function grow(change) {
+    const stays = isAtEnd();
+    change();
+    if (stays) scrollTo({ top: root.scrollHeight, behavior: "instant" });
+    else show("new");
+  }
+  function clearDrafts() {
+    for (const draft of drafts.values()) draft.remove();
+    drafts.clear();
+  }
+
+  function addItem(end, data) {
+    const template = document.createElement("template");
+    template.innerHTML = data;
+    const box = template.content.firstElementChild;
+    const { seq, item, turn, status, bad } = box.dataset;
+    if (document.getElementById(`seq-${seq}`)) return;
+    drafts.get(item)?.remove();
+    drafts.delete(item);
+    conversation.querySelector(":scope > .empty")?.remove();
+    const section = box.firstElementChild;
+    const sections = conversation.querySelectorAll(":scope > .turn");
+    const last = sections[sections.length - 1];
+    if (turn && last?.dataset.turn === turn) {
+      const items = section.querySelectorAll(":scope > .item, :scope > details > .item");
+      (last.querySelector(":scope > details") || last).append(...items);
+    } else {
+      if (turn && document.getElementById(section.id)) section.removeAttribute("id");
+      end.before(section);
+    }
+    for (const known of sections) {
+      const pill = known.dataset.turn === turn && known.querySelector(".turn-head .pill");
+      if (!pill) continue;
+      pill.textContent = status;
+      pill.classList.toggle("bad", bad === "true");
+    }
+    for (const draft of drafts.values()) end.before(draft);
+    end.dataset.last = seq;
+  }
+
+  function addDraft(end, data) {
+    let article = drafts.get(data.item_id);
+    if (!article) {
+      article = document.createElement("article");
+      article.className = "item draft partial";
+      const role = document.createElement("span");
+      role.className = "role";
+      role.textContent = data.agent || data.role;
+      const header = document.createElement("header");
+      header.append(role);
+      article.append(header);
+      drafts.set(data.item_id, article);
+      end.before(article);
+    }
+    let part = [...article.children].find((one) => one.dataset.part === String(data.part));
+    if (!part) {
+      part = document.createElement("pre");
+      part.className = "plain";
+      part.dir = "auto";
+      part.dataset.part = data.part;
+      article.append(part);
+    }
+    if (data.offset === 0) part.textContent = data.name ? `${data.name} ` : "";
+    part.append(data.text);
+  }
+
+  // The stream has ended for good: the reader must sign in again, the session is gone, or the server does not answer.
+  async function retry(end) {
+    show("lost");
+    const response = await fetch(`${address.replace(/live$/, "part")}?after=${end.dataset.last}`).catch(() => null);
+    if (response?.status === 401) return location.reload();
+    if (response?.status === 404 || response?.status === 410) return show("ended");
+    setTimeout(follow, 3000);
+  }
+
+  // Follows the session once the page shows its end.
+  function follow() {
+    const end = conversation.querySelector(":scope > .end");
+    if (source || !end) return;
+    show("connecting");
+    source = new EventSource(`${address}?after=${end.dataset.last}`);
+    source.addEventListener("open", () => {
+      clearDrafts();
+      show("live");
+    });
+    source.addEventListener("item", (event) => grow(() => addItem(end, event.data)));
+    source.addEventListener("draft", (event) => grow(() => addDraft(end, JSON.parse(event.data))));
+    source.addEventListener("reload", () => location.reload());
+    source.addEventListener("erased", () => location.reload());
+    source.addEventListener("error", () => {
+      show("lost");
+      if (source.readyState !== EventSource.CLOSED) return;
+      source = null;
+      retry(end);
+    });
+  }
+  document.body.addEventListener("htmx:afterSettle", follow);
+  follow();
+})();
+// End of Conversation

@@ -12,7 +12,7 @@ use filrouge_http::HttpLayer;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::response::RouteResult;
 use filrouge_http::tail::{TailFormat, open_tail, write_event};
-use filrouge_types::{Channel, ErrorCode, Failure, Item, SessionId, Turn, TurnId};
+use filrouge_types::{Channel, ErrorCode, Failure, Item, SessionId, Turn, TurnId, TurnStatus};
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -102,8 +102,8 @@ impl HtmlEvents {
         turns: &HashMap<TurnId, Turn>,
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let seq = item.seq;
-        if item.body.channel == Channel::Redaction && item.turn_id.is_none() {
+        let (seq, turn) = (item.seq, item.turn_id);
+        if item.body.channel == Channel::Redaction && turn.is_none() {
             write_event(out, "reload", Some(seq), b"redaction");
             return Ok(());
         }
@@ -114,8 +114,16 @@ impl HtmlEvents {
             .page
             .run(&[item], turns, (&redactions, &view), &mut shown);
         written.map_err(|problem| *problem.0)?;
+        let turn = turn.and_then(|id| turns.get(&id));
+        let is_bad = turn.map(|turn| {
+            use TurnStatus::{Cancelled, Failed, Interrupted};
+            matches!(turn.status, Failed | Interrupted | Cancelled).to_string()
+        });
         let fragment = html! {
-            div data-seq=(seq) data-item=[key] { (PreEscaped(shown)) }
+            div data-seq=(seq) data-item=[key] data-turn=[turn.map(|turn| turn.turn_id.to_string())]
+                data-status=[turn.map(|turn| turn.status.as_str())] data-bad=[is_bad] {
+                (PreEscaped(shown))
+            }
         };
         write_event(out, "item", Some(seq), fragment.into_string().as_bytes());
         Ok(())
