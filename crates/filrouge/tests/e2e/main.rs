@@ -86,6 +86,7 @@ mod openapi;
 mod otel;
 mod owners;
 mod pages_sessions;
+mod pages_conversation;
 mod pdf;
 mod persist_trace;
 mod postgres;

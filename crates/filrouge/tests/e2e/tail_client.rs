@@ -28,8 +28,13 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Opens a stream; `path` is below `/api/v1/sessions`. HTTP/1.0 has no chunks, so the body is the stream itself.
+    /// Opens a stream; `path` is below `/api/v1/sessions`.
     pub(crate) fn open(origin: &str, path: &str, headers: &[(&str, &str)]) -> Self {
+        Self::open_at(origin, &format!("/api/v1/sessions{path}"), headers)
+    }
+
+    /// Opens a stream at any path. HTTP/1.0 has no chunks, so the body is the stream itself.
+    pub(crate) fn open_at(origin: &str, path: &str, headers: &[(&str, &str)]) -> Self {
         let address = origin.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         stream
@@ -40,7 +45,7 @@ impl Tail {
             .map(|(n, v)| format!("{n}: {v}\r\n"))
             .collect();
         let request = format!(
-            "GET /api/v1/sessions{path} HTTP/1.0\r\nhost: {address}\r\naccept: text/event-stream\r\n{extra}\r\n"
+            "GET {path} HTTP/1.0\r\nhost: {address}\r\naccept: text/event-stream\r\n{extra}\r\n"
         );
         stream.write_all(request.as_bytes()).unwrap();
         let mut lines = BufReader::new(stream);
