@@ -2,8 +2,8 @@
 //! browser enforce both.
 
 mod forms;
+mod frame;
 mod item;
-mod limit;
 mod page;
 mod part;
 mod rich;
@@ -13,12 +13,12 @@ use std::fmt;
 
 use filrouge_types::{Channel, Item, Recorded, Turn};
 
+pub(crate) use self::frame::Frame;
 use self::item::render_entry;
 pub use self::page::STYLE;
 use self::page::{contents_list, continued_turn, head, masthead, turn_heading};
 pub(crate) use self::rich::render_markdown;
 pub(crate) use self::safe_text::listing;
-use crate::part_view::PartView;
 use crate::redaction::Redactions;
 use crate::turn_entries::{TurnEntries, readable_parts};
 
@@ -46,39 +46,6 @@ pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Resul
         out.write_str("</section>\n")?;
     }
     out.write_str("</main>\n</body>\n</html>\n")
-}
-
-/// What the rendering of items depends on besides their turn.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame<'a> {
-    /// The session's redactions.
-    pub(crate) redactions: &'a Redactions,
-    /// The page of a part of the conversation; `None` for the document.
-    pub(crate) view: Option<&'a PartView>,
-}
-
-impl<'a> Frame<'a> {
-    /// The frame of a page that shows a part of a conversation.
-    pub(crate) const fn of_part(redactions: &'a Redactions, view: &'a PartView) -> Self {
-        Self {
-            redactions,
-            view: Some(view),
-        }
-    }
-
-    /// The id of an item's element.
-    fn item_id(&self, seq: u64) -> String {
-        let prefix = self.view.map_or("", |view| view.ids.as_str());
-        format!("{prefix}seq-{seq}")
-    }
-
-    /// The address of an item, and of the part of the conversation around it.
-    fn item_link(&self, seq: u64) -> String {
-        match self.view {
-            Some(view) => format!("{}?at={seq}#seq-{seq}", view.path),
-            None => format!("#seq-{seq}"),
-        }
-    }
 }
 
 pub(crate) fn write_turn(

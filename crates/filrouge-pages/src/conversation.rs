@@ -7,6 +7,7 @@ mod history;
 mod live;
 mod message;
 mod part;
+mod place;
 mod thread;
 
 use std::time::Instant;
@@ -22,13 +23,12 @@ use filrouge_http::response::RouteResult;
 use filrouge_http::{Load, log_load};
 use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, SessionId};
-use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use maud::html;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use self::children::Child;
 use self::part::PartPage;
+use self::place::{BOUNDS, PlaceQuery};
 use crate::Pages;
 use crate::layout::{fragment, page};
 use crate::visit::Visit;
@@ -37,6 +37,7 @@ use crate::words::ConversationWords;
 pub(crate) use context::show as context;
 pub(crate) use history::{part as history_part, show as history};
 pub(crate) use live::live;
+pub(crate) use place::session_path;
 
 /// The route of a conversation.
 pub(crate) const PATH: &str = "/ui/sessions/{session_id}";
@@ -57,79 +58,8 @@ pub(crate) const HISTORY_PATH: &str = "/ui/histories/{source}/{session_id}";
 /// The route of a part of such a conversation.
 pub(crate) const HISTORY_PART_PATH: &str = "/ui/histories/{source}/{session_id}/part";
 
-/// The size of a part. Most contents grow to less than twice their size when they are rendered.
-const BOUNDS: PartBounds = PartBounds {
-    items: 100,
-    bytes: 96 << 10,
-    item_bytes: 16 << 10,
-};
 /// The maximum number of turns with which the navigation is read together with the first part.
 const TURNS_AT_ONCE: u64 = 500;
-
-/// The characters of an id that a path contains as they are.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// An id as a segment of a path.
-pub(crate) fn segment(id: &str) -> String {
-    match id {
-        // As segments, these would name other paths.
-        "." => "%2E".to_owned(),
-        ".." => "%2E%2E".to_owned(),
-        id => utf8_percent_encode(id, SEGMENT).to_string(),
-    }
-}
-
-/// The path of a session's page.
-pub(crate) fn session_path(id: &SessionId) -> String {
-    format!("/ui/sessions/{}", segment(id.as_str()))
-}
-
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PlaceQuery {
-    /// The part around the item with this seq.
-    at: Option<u64>,
-    /// The part after this seq.
-    after: Option<u64>,
-    /// The part before this seq.
-    before: Option<u64>,
-    /// Whether the part is shown inside the page of another conversation.
-    #[serde(default)]
-    inside: bool,
-}
-
-impl PlaceQuery {
-    /// The place of the part, by default the beginning.
-    fn place(&self) -> Result<PartPlace, Problem> {
-        match (self.at, self.after, self.before) {
-            (None, None, None) => Ok(PartPlace::After(0)),
-            (Some(seq), None, None) => Ok(PartPlace::Around(seq)),
-            (None, Some(seq), None) => Ok(PartPlace::After(seq)),
-            (None, None, Some(seq)) => Ok(PartPlace::Before(seq)),
-            _ => Err(Problem::new(
-                ErrorCode::Invalid,
-                "at, after and before: only one of them",
-            )),
-        }
-    }
-
-    /// Renders a part that scripts insert beside another one, to which it has no link.
-    fn render_beside(
-        &self,
-        mut page: PartPage,
-        mut part: SessionPart,
-        children: Vec<Child>,
-    ) -> Result<Markup, Problem> {
-        page.is_inside = self.inside;
-        part.has_earlier &= self.after.is_none();
-        part.has_later &= self.before.is_none();
-        page.render(&part, children)
-    }
-}
 
 /// Shows a conversation: its facts, its navigation, and one part.
 pub(crate) async fn show(
@@ -173,7 +103,11 @@ pub(crate) async fn part(
     let part = read_part(&pages, caller, id, access.query.place()?).await?;
     let children = children::of_part(&pages, caller, &part, words).await?;
     let page = PartPage::of_session(&part.session, words);
-    Ok(fragment(&access.query.render_beside(page, part, children)?))
+    Ok(fragment(&page.render_beside(
+        &access.query,
+        part,
+        children,
+    )?))
 }
 
 /// Returns the navigation through a conversation, with the marks of its turns.
@@ -273,30 +207,4 @@ async fn read_part(
     };
     log_load(caller, session, "page", load, started_at);
     Ok(part)
-}
-
-/// The links to the parts before and after a part; scripts load the part when the reader reaches its link.
-fn more(path: &str, class: &str, parameter: &str, (seq, label): (u64, &str)) -> Markup {
-    html! {
-        p class={ "more " (class) } hx-get={ (path) "/part?" (parameter) "=" (seq) } hx-trigger="revealed" hx-swap="outerHTML" {
-            a href={ (path) "?" (parameter) "=" (seq) "#conversation" } { (label) }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_one_segment_of_a_path() {
-        for (id, expected) in [
-            ("a-b.c_d~1", "a-b.c_d~1"),
-            ("a/b?c#d", "a%2Fb%3Fc%23d"),
-            ("..", "%2E%2E"),
-            ("é\"<", "%C3%A9%22%3C"),
-        ] {
-            assert_eq!(segment(id), expected, "{id}");
-        }
-    }
 }

@@ -4,7 +4,7 @@
 use filrouge_types::Members;
 use maud::{Markup, Render, html};
 
-use super::part::ItemContext;
+use super::frame::ItemContext;
 use super::safe_text::{listing, open_listing};
 use crate::data::replace_data_in_string_value;
 use crate::json::{decode_string, format_arguments, pretty};

@@ -3,9 +3,9 @@
 use filrouge_types::{Channel, Item, Timestamp, Turn};
 use maud::{Markup, html};
 
-use super::Frame;
+use super::frame::{Frame, ItemContext};
 use super::page::{short_time, time};
-use super::part::{ItemContext, folded_call, part};
+use super::part::{folded_call, part};
 use super::safe_text::SafeText;
 use crate::data::{replace_data, replace_data_in_json};
 use crate::part::{Kind, Part};

@@ -5,7 +5,7 @@ use std::fmt;
 use filrouge_types::{Item, Session, Timestamp, Turn, TurnId};
 use maud::{Markup, PreEscaped, Render, html};
 
-use super::Frame;
+use super::frame::Frame;
 use super::safe_text::SafeText;
 use crate::text::one_line;
 use crate::words;

@@ -3,11 +3,12 @@
 use filrouge_types::{Item, Role, Timestamp};
 use maud::{Markup, html};
 
+use super::forms;
+use super::frame::{Frame, ItemContext};
 use super::item::{MAX_EXCERPT_CHARS, facts, seq_link};
 use super::page::time;
 use super::rich::render_markdown;
 use super::safe_text::SafeText;
-use super::{Frame, forms};
 use crate::data::{replace_data_in_json, replace_data_in_string_value};
 use crate::json::{decode_string, pretty};
 use crate::part::{
@@ -16,13 +17,6 @@ use crate::part::{
 use crate::text::one_line;
 use crate::turn_entries::AttachedResult;
 use crate::{url, words};
-
-/// An item, and what the rendering of its parts depends on besides it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ItemContext<'a> {
-    pub(super) item: &'a Item,
-    pub(super) frame: Frame<'a>,
-}
 
 pub(super) fn part(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
     html! {

@@ -6,7 +6,7 @@ use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_types::{Session, Timestamp};
 use maud::{Markup, html};
 
-use super::session_path;
+use super::place::session_path;
 use crate::Pages;
 use crate::sessions::time;
 use crate::words::ConversationWords;

@@ -17,7 +17,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
-use super::{message, session_path};
+use super::message;
+use super::place::session_path;
 use crate::Pages;
 use crate::layout::page;
 use crate::visit::Visit;

@@ -3,7 +3,7 @@
 use filrouge_types::{Lease, Session};
 use maud::{Markup, html};
 
-use super::{segment, session_path};
+use super::place::{segment, session_path};
 use crate::sessions::time;
 use crate::words::ConversationWords;
 

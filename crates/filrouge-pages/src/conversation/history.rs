@@ -12,14 +12,15 @@ use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_sources::library::export::recorded;
 use filrouge_sources::{Header, Library, LibraryError};
-use filrouge_types::{ErrorCode, Item, Recorded, Session, Timestamp, Turn};
+use filrouge_types::{ErrorCode, Item, Recorded, Session, Timestamp, Turn, TurnId};
 use maud::html;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use super::children::{Child, span};
 use super::part::PartPage;
-use super::{BOUNDS, PlaceQuery, header, segment, thread};
+use super::place::{BOUNDS, PlaceQuery, segment};
+use super::{header, thread};
 use crate::Pages;
 use crate::layout::{fragment, page};
 use crate::visit::Visit;
@@ -75,7 +76,7 @@ pub(crate) async fn part(
     let path = history_path(&source, access.session.as_str());
     let read = read(&pages, &source, &access, words).await?;
     let page = PartPage::at(path, words);
-    let shown = access.query.render_beside(page, read.part, read.children)?;
+    let shown = page.render_beside(&access.query, read.part, read.children)?;
     Ok(fragment(&shown))
 }
 
@@ -148,7 +149,7 @@ const fn outline_turn(turn: &Turn) -> OutlineTurn {
 
 fn select(
     session: Session,
-    turns: HashMap<filrouge_types::TurnId, Turn>,
+    turns: HashMap<TurnId, Turn>,
     items: Vec<Item>,
     place: PartPlace,
 ) -> SessionPart {

@@ -10,7 +10,7 @@ use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId};
 use maud::{Markup, PreEscaped, html};
 
 use super::children::Child;
-use super::{BOUNDS, more, session_path};
+use super::place::{BOUNDS, PlaceQuery, more, session_path};
 use crate::words::ConversationWords;
 
 /// The maximum number of bytes, and of lines, of a turn that is compared with its replacement.
@@ -24,7 +24,7 @@ pub(super) struct PartPage {
     /// The maximum number of bytes that are shown of one content.
     pub(super) max_bytes: usize,
     /// Whether the part is shown inside the page of another conversation.
-    pub(super) is_inside: bool,
+    is_inside: bool,
 }
 
 impl PartPage {
@@ -70,6 +70,19 @@ impl PartPage {
             }
             @if is_end { div.end data-last=(last) {} }
         })
+    }
+
+    /// Renders a part that scripts insert beside another one, to which it has no link.
+    pub(super) fn render_beside(
+        mut self,
+        query: &PlaceQuery,
+        mut part: SessionPart,
+        children: Vec<Child>,
+    ) -> Result<Markup, Problem> {
+        self.is_inside = query.inside;
+        part.has_earlier &= query.after.is_none();
+        part.has_later &= query.before.is_none();
+        self.render(&part, children)
     }
 
     /// Renders the items of a part, turn by turn.

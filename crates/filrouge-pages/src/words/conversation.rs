@@ -54,8 +54,6 @@ super::words! {
         leased: "lease", "bail", "Lease";
         sub_session: "Sub-agent", "Sous-agent", "Unteragent";
         open_session: "Open its page", "Ouvrir sa page", "Eigene Seite öffnen";
-        more_children: "More sessions that this one started", "Autres sessions lancées par celle-ci", "Weitere von dieser gestartete Sitzungen";
-        complete_item: "Complete item", "Élément complet", "Vollständiger Eintrag";
         back: "Back to the conversation", "Retour à la conversation", "Zurück zum Gespräch";
         format: "Format", "Format", "Format";
         tokens: "Tokens of the next request", "Jetons de la prochaine requête", "Token der nächsten Anfrage";
