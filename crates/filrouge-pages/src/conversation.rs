@@ -4,6 +4,7 @@ mod children;
 mod context;
 mod header;
 mod history;
+mod item;
 mod live;
 mod message;
 mod part;
@@ -12,17 +13,15 @@ mod thread;
 
 use std::time::Instant;
 
-use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::extract::State;
 use filrouge_engine::caller::may;
-use filrouge_engine::{Caller, PartBounds, PartPlace, SessionPart};
+use filrouge_engine::{Caller, PartPlace, SessionPart};
 use filrouge_http::export::{ExportFormat, export as export_session};
 use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_http::{Load, log_load};
-use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, SessionId};
+use filrouge_types::SessionId;
 use maud::html;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -35,7 +34,8 @@ use crate::visit::Visit;
 use crate::words::ConversationWords;
 
 pub(crate) use context::show as context;
-pub(crate) use history::{part as history_part, show as history};
+pub(crate) use history::{item as history_item, part as history_part, show as history};
+pub(crate) use item::show as item;
 pub(crate) use live::live;
 pub(crate) use place::session_path;
 
@@ -57,6 +57,9 @@ pub(crate) const EXPORT_PATH: &str = "/ui/sessions/{session_id}/export";
 pub(crate) const HISTORY_PATH: &str = "/ui/histories/{source}/{session_id}";
 /// The route of a part of such a conversation.
 pub(crate) const HISTORY_PART_PATH: &str = "/ui/histories/{source}/{session_id}/part";
+
+/// The route of one complete item of such a conversation.
+pub(crate) const HISTORY_ITEM_PATH: &str = "/ui/histories/{source}/{session_id}/items/{seq}";
 
 /// The maximum number of turns with which the navigation is read together with the first part.
 const TURNS_AT_ONCE: u64 = 500;
@@ -124,55 +127,6 @@ pub(crate) async fn thread(
     Ok(fragment(&thread::with_marks(
         words, &session, &outline, &lease,
     )))
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ItemSeq {
-    seq: String,
-}
-
-/// Shows one item completely.
-pub(crate) async fn item(
-    State(pages): State<Pages>,
-    visit: Visit,
-    access: SessionAccess<may::Read, NoParameters>,
-    Path(path): Path<ItemSeq>,
-) -> RouteResult {
-    let (caller, id) = (&access.caller, &access.session);
-    let permit = pages
-        .limits()
-        .large_response_permit(caller, WorkSize::Large)
-        .await?;
-    let seq: u64 = path.seq.parse().unwrap_or(0);
-    let bounds = PartBounds {
-        items: 1,
-        bytes: usize::MAX,
-        item_bytes: usize::MAX,
-    };
-    let place = PartPlace::After(seq.saturating_sub(1));
-    let part = pages.turns.part(caller, id, place, bounds).await?;
-    if part.items.first().is_none_or(|item| item.seq != seq) {
-        let detail = format!("the session has no item {seq}");
-        return Err(Problem::new(ErrorCode::RouteNotFound, detail));
-    }
-    let words = ConversationWords::of(visit.language);
-    let title = format!("{} {seq}", words.item);
-    let path = session_path(id);
-    let mut shown = PartPage::of_session(&part.session, words);
-    shown.max_bytes = usize::MAX;
-    let content = html! {
-        h1 { (title) }
-        p { a href={ (path) "?at=" (seq) "#seq-" (seq) } { (words.back) } }
-        (shown.items(&part, Vec::new())?)
-    };
-    let response = page(&visit, &title, &content);
-    let (parts, body) = response.into_parts();
-    let bytes = axum::body::to_bytes(body, usize::MAX).await;
-    let bytes = bytes.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
-    Ok(Response::from_parts(
-        parts,
-        permit.hold(bytes).await?.into(),
-    ))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -57,6 +57,10 @@ pub fn wire(pages: Pages) -> Wire {
             conversation::HISTORY_PART_PATH,
             get(conversation::history_part),
         )
+        .route(
+            conversation::HISTORY_ITEM_PATH,
+            get(conversation::history_item),
+        )
         .route(sign_in::IN_PATH, post(sign_in::sign_in))
         .route(sign_in::OUT_PATH, post(sign_in::sign_out))
         .route(assets::PATH, get(assets::get_asset));

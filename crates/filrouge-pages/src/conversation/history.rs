@@ -1,23 +1,26 @@
 //! `/ui/histories/{source}/{session_id}`: a conversation in the history of another program, read in place.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
 use filrouge_engine::caller::may;
-use filrouge_engine::{Outline, OutlineTurn, PartPlace, SessionPart};
-use filrouge_http::extract::SessionAccess;
+use filrouge_engine::{Outline, OutlineTurn, PartBounds, PartPlace, SessionPart};
+use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::join_task;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_sources::library::export::recorded;
 use filrouge_sources::{Header, Library, LibraryError};
-use filrouge_types::{ErrorCode, Item, Recorded, Session, Timestamp, Turn, TurnId};
+use filrouge_store::WorkSize;
+use filrouge_types::{ErrorCode, Item, Recorded, Session, SessionId, Timestamp, Turn, TurnId};
 use maud::html;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use super::children::{Child, span};
+use super::item::{ItemSeq, ONE_ITEM, hold, shown};
 use super::part::PartPage;
 use super::place::{BOUNDS, PlaceQuery, segment};
 use super::{header, thread};
@@ -38,7 +41,8 @@ pub(crate) struct SourceName {
 struct HistoryPart {
     part: SessionPart,
     outline: Outline,
-    children: Vec<Child>,
+    /// The sessions that this one started.
+    started: Vec<Arc<Header>>,
     parent: Option<Box<str>>,
 }
 
@@ -51,10 +55,12 @@ pub(crate) async fn show(
 ) -> RouteResult {
     let words = ConversationWords::of(visit.language);
     let path = history_path(&source, access.session.as_str());
-    let read = read(&pages, &source, &access, words).await?;
+    let place = (access.query.place()?, BOUNDS);
+    let read = read(&pages, &source, &access.session, place).await?;
+    let children = read.children(words);
     let session = &read.part.session;
     let title = session.title.as_deref().unwrap_or(words.untitled);
-    let shown = PartPage::at(path.clone(), words).render(&read.part, read.children)?;
+    let shown = PartPage::at(path.clone(), words).render(&read.part, children)?;
     let content = html! {
         (header::of_history(words, session, &source, read.parent.as_deref()))
         div.conversation {
@@ -74,10 +80,31 @@ pub(crate) async fn part(
 ) -> RouteResult {
     let words = ConversationWords::of(visit.language);
     let path = history_path(&source, access.session.as_str());
-    let read = read(&pages, &source, &access, words).await?;
+    let place = (access.query.place()?, BOUNDS);
+    let read = read(&pages, &source, &access.session, place).await?;
+    let children = read.children(words);
     let page = PartPage::at(path, words);
-    let shown = page.render_beside(&access.query, read.part, read.children)?;
+    let shown = page.render_beside(&access.query, read.part, children)?;
     Ok(fragment(&shown))
+}
+
+/// Shows one complete item.
+pub(crate) async fn item(
+    State(pages): State<Pages>,
+    visit: Visit,
+    access: SessionAccess<may::Read, NoParameters>,
+    Path(SourceName { source }): Path<SourceName>,
+    Path(path): Path<ItemSeq>,
+) -> RouteResult {
+    let seq = path.get();
+    let limits = pages.limits();
+    let permit = limits
+        .large_response_permit(&access.caller, WorkSize::Large)
+        .await?;
+    let place = (PartPlace::After(seq.saturating_sub(1)), ONE_ITEM);
+    let read = read(&pages, &source, &access.session, place).await?;
+    let path = history_path(&source, access.session.as_str());
+    hold(permit, shown(&visit, path, &read.part, seq)?).await
 }
 
 /// The path of the page of a session in the history of a program.
@@ -88,21 +115,20 @@ pub(crate) fn history_path(source: &str, id: &str) -> String {
 async fn read(
     pages: &Pages,
     source: &str,
-    access: &SessionAccess<may::Read, PlaceQuery>,
-    words: &'static ConversationWords,
+    session: &SessionId,
+    place: (PartPlace, PartBounds),
 ) -> Result<HistoryPart, Problem> {
-    let place = access.query.place()?;
     let (library, source) = (pages.library().clone(), source.to_owned());
-    let id = access.session.to_string();
-    let reading = move || read_part(&library, (source.as_str(), id.as_str()), place, words);
-    join_task(spawn_blocking(reading)).await?.map_err(problem)
+    let id = session.to_string();
+    let reading = move || read_part(&library, (source.as_str(), id.as_str()), place);
+    let read = join_task(spawn_blocking(reading)).await?;
+    read.map_err(problem)
 }
 
 fn read_part(
     library: &Library,
     (source, id): (&str, &str),
-    place: PartPlace,
-    words: &ConversationWords,
+    place: (PartPlace, PartBounds),
 ) -> Result<HistoryPart, LibraryError> {
     let catalog = library.catalog_within(LISTING_AGE);
     let entry = catalog.get(id)?;
@@ -125,13 +151,11 @@ fn read_part(
         items.extend(own);
     }
     items.sort_by_key(|item| item.seq);
-    let part = select(session, by_id, items, place);
-    let started = catalog.children(id).map(|child| &*child.header);
-    let children = children(&part, started, words);
+    let started = catalog.children(id);
     Ok(HistoryPart {
-        part,
+        part: select(session, by_id, items, place),
         outline,
-        children,
+        started: started.map(|child| child.header.clone()).collect(),
         parent: entry.header.parent_id.clone(),
     })
 }
@@ -151,13 +175,13 @@ fn select(
     session: Session,
     turns: HashMap<TurnId, Turn>,
     items: Vec<Item>,
-    place: PartPlace,
+    (place, bounds): (PartPlace, PartBounds),
 ) -> SessionPart {
     let place = match place {
         PartPlace::Around(seq) => PartPlace::Around(seq.min(session.last_seq)),
         place => place,
     };
-    let (items, later_at) = BOUNDS.select(place, items);
+    let (items, later_at) = bounds.select(place, items);
     SessionPart {
         has_earlier: items.first().is_some_and(|item| item.seq > 1),
         has_later: items.last().is_some_and(|item| item.seq < session.last_seq),
@@ -169,24 +193,24 @@ fn select(
     }
 }
 
-/// The sessions that were started within a part.
-fn children<'a>(
-    part: &SessionPart,
-    started: impl Iterator<Item = &'a Header>,
-    words: &ConversationWords,
-) -> Vec<Child> {
-    let (since, until) = span(part);
-    let timed =
-        started.filter_map(|header| Some((Timestamp::from_millis(header.created)?, header)));
-    let within = timed.filter(|(at, _)| {
-        since.is_none_or(|since| *at >= since) && until.is_none_or(|until| *at < until)
-    });
-    let child = |(at, header): (Timestamp, &Header)| {
-        let path = history_path(header.source, &header.id);
-        let place = (path.as_str(), header.title.as_deref());
-        Child::new(part, place, (at, &header.agents[..]), words)
-    };
-    within.map(child).collect()
+impl HistoryPart {
+    /// The sessions that were started within this part.
+    fn children(&self, words: &ConversationWords) -> Vec<Child> {
+        let (since, until) = span(&self.part);
+        let mut children = Vec::new();
+        for header in &self.started {
+            let Some(at) = Timestamp::from_millis(header.created) else {
+                continue;
+            };
+            if since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until) {
+                let path = history_path(header.source, &header.id);
+                let place = (path.as_str(), header.title.as_deref());
+                let child = Child::new(&self.part, place, (at, &header.agents[..]), words);
+                children.push(child);
+            }
+        }
+        children
+    }
 }
 
 fn problem(error: LibraryError) -> Problem {

@@ -22,7 +22,7 @@ pub(super) struct PartPage {
     path: String,
     words: &'static ConversationWords,
     /// The maximum number of bytes that are shown of one content.
-    pub(super) max_bytes: usize,
+    max_bytes: usize,
     /// Whether the part is shown inside the page of another conversation.
     is_inside: bool,
 }
@@ -39,6 +39,16 @@ impl PartPage {
             path,
             words,
             max_bytes: BOUNDS.item_bytes,
+            is_inside: false,
+        }
+    }
+
+    /// A page that shows contents of any size completely.
+    pub(super) const fn complete(path: String, words: &'static ConversationWords) -> Self {
+        Self {
+            path,
+            words,
+            max_bytes: usize::MAX,
             is_inside: false,
         }
     }

@@ -343,6 +343,8 @@ fn histories_of_other_programs_have_the_same_page() {
         &format!("/ui/histories/opencode/{id}/part?after=1"),
     );
     assert_eq!(seqs(&part)[0], 2);
+    let item = page(&client, &format!("/ui/histories/opencode/{id}/items/2"));
+    assert_eq!(seqs(&item), [2]);
     for path in [
         format!("/ui/histories/codex/{id}"),
         "/ui/histories/opencode/none".to_owned(),
