@@ -80,7 +80,7 @@ pub(crate) fn write_turn(
         out.write_str("</summary>\n")?;
     }
     if let Some(changes) = frame.view.and_then(|view| view.changes.get(&id)) {
-        out.write_str(&forms::changes(changes).into_string())?;
+        out.write_str(&forms::changes(changes, frame).into_string())?;
     }
     write_items(Some(turn), items, frame, out)?;
     writeln!(out, "{close}</section>")

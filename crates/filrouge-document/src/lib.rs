@@ -8,6 +8,7 @@
 mod data;
 mod html;
 mod json;
+mod language;
 mod markdown;
 mod media;
 mod part;
@@ -23,6 +24,7 @@ use std::fmt;
 use filrouge_types::{Item, Recorded, Turn};
 
 pub use html::STYLE;
+pub use language::Language;
 pub use part_view::PartView;
 pub use redaction::Redactions;
 

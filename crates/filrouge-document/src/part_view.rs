@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use filrouge_types::TurnId;
 
+use crate::language::Language;
+
 /// How a page shows a part of a conversation. In contrast to a document, it may lack the items that others refer to,
 /// and shows only the beginning of long contents.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +15,8 @@ pub struct PartView {
     pub path: String,
     /// What the ids of items' elements begin with; it distinguishes the items of several conversations on one page.
     pub ids: String,
+    /// The language of the words around contents.
+    pub language: Language,
     /// The maximum number of bytes of one text or picture.
     pub max_bytes: usize,
     /// HTML to insert after the items with these seqs.

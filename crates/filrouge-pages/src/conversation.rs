@@ -82,7 +82,7 @@ pub(crate) async fn show(
         thread::without_marks(words, session)
     };
     let children = children::of_part(&pages, caller, &part, words).await?;
-    let shown = PartPage::of_session(session, words).render(&part, children)?;
+    let shown = PartPage::of_session(session, visit.language).render(&part, children)?;
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let content = html! {
         (header::of_session(words, session, &lease))
@@ -105,7 +105,7 @@ pub(crate) async fn part(
     let words = ConversationWords::of(visit.language);
     let part = read_part(&pages, caller, id, access.query.place()?).await?;
     let children = children::of_part(&pages, caller, &part, words).await?;
-    let page = PartPage::of_session(&part.session, words);
+    let page = PartPage::of_session(&part.session, visit.language);
     Ok(fragment(&page.render_beside(
         &access.query,
         part,

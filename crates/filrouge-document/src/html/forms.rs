@@ -4,7 +4,7 @@
 use filrouge_types::Members;
 use maud::{Markup, Render, html};
 
-use super::frame::ItemContext;
+use super::frame::{Frame, ItemContext};
 use super::safe_text::{listing, open_listing};
 use crate::data::replace_data_in_string_value;
 use crate::json::{decode_string, format_arguments, pretty};
@@ -47,8 +47,8 @@ pub(super) fn output(text: &str, context: ItemContext<'_>) -> Markup {
 }
 
 /// The changes from a replaced turn to its replacement, as a unified diff.
-pub(super) fn changes(diff: &str) -> Markup {
-    html! { p.label { "Changes in its replacement" } (diff_listing(diff)) }
+pub(super) fn changes(diff: &str, frame: Frame<'_>) -> Markup {
+    html! { p.label { (frame.say("Changes in its replacement")) } (diff_listing(diff)) }
 }
 
 fn form(language: &str, content: &str, context: ItemContext<'_>) -> Markup {

@@ -4,6 +4,7 @@ use filrouge_types::Item;
 use maud::{Markup, html};
 
 use super::safe_text::listing;
+use crate::language::translated;
 use crate::part_view::PartView;
 use crate::redaction::Redactions;
 use crate::words::size;
@@ -23,6 +24,14 @@ impl<'a> Frame<'a> {
         Self {
             redactions,
             view: Some(view),
+        }
+    }
+
+    /// A word of the document in the language of the page.
+    pub(super) fn say<'t>(&self, english: &'t str) -> &'t str {
+        match self.view {
+            Some(view) => translated(english, view.language),
+            None => english,
         }
     }
 
@@ -49,6 +58,11 @@ pub(super) struct ItemContext<'a> {
 }
 
 impl ItemContext<'_> {
+    /// A word of the document in the language of the page.
+    pub(super) fn say(&self, english: &'static str) -> &'static str {
+        self.frame.say(english)
+    }
+
     /// Whether a content is shown completely.
     pub(super) fn fits(&self, content: &str) -> bool {
         let max_bytes = self.frame.view.map_or(usize::MAX, |view| view.max_bytes);
@@ -75,7 +89,7 @@ impl ItemContext<'_> {
     pub(super) fn complete_item(&self, bytes: usize) -> Markup {
         html! {
             @if let Some(view) = self.frame.view {
-                p.cut { a href={ (view.path) "/items/" (self.item.seq) } { "The complete item" } " (" (size(bytes)) ")" }
+                p.cut { a href={ (view.path) "/items/" (self.item.seq) } { (self.say("The complete item")) } " (" (size(bytes)) ")" }
             }
         }
     }

@@ -25,10 +25,11 @@ pub(super) fn render_entry(
     frame: Frame<'_>,
 ) -> Markup {
     let label = format!(
-        "Item {}: {}, {}",
+        "{} {}: {}, {}",
+        frame.say("Item"),
         item.seq,
-        words::role(item.body.role),
-        words::channel(item)
+        frame.say(words::role(item.body.role)),
+        frame.say(words::channel(item))
     );
     let variant = words::variant(item, entries.bilingual, turn);
     let body = body(entries, at, item, frame);
@@ -48,7 +49,7 @@ pub(super) fn render_entry(
             } @else if is_folded(entries, at, item) {
                 details.bookkeeping[bookkeeping_types.is_some()] {
                     summary {
-                        (heading(item, variant, entries.began))
+                        (heading(item, variant, entries.began, frame))
                         @match &bookkeeping_types {
                             Some(types) => { bdi { (SafeText(&one_line(&types.join(", "), MAX_EXCERPT_CHARS))) } }
                             None => { span.excerpt dir="auto" { (SafeText(&excerpt(entries, at))) } }
@@ -57,7 +58,7 @@ pub(super) fn render_entry(
                     (body)
                 }
             } @else {
-                header { (heading(item, variant, entries.began)) }
+                header { (heading(item, variant, entries.began, frame)) }
                 (body)
             }
             (seq_link(item, frame))
@@ -67,14 +68,19 @@ pub(super) fn render_entry(
 
 /// The item's number, as a link to the item.
 pub(super) fn seq_link(item: &Item, frame: Frame<'_>) -> Markup {
-    html! { a.seq href=(frame.item_link(item.seq)) aria-label={ "Link to item " (item.seq) } { (item.seq) } }
+    html! { a.seq href=(frame.item_link(item.seq)) aria-label={ (frame.say("Link to item")) " " (item.seq) } { (item.seq) } }
 }
 
-fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Markup {
+fn heading(
+    item: &Item,
+    variant: Option<&str>,
+    began: Option<Timestamp>,
+    frame: Frame<'_>,
+) -> Markup {
     html! {
-        span.role { (words::role(item.body.role)) } " "
-        span.channel { bdi { (SafeText(words::channel(item))) } } " "
-        @if let Some(variant) = variant { span.pill { (variant) } " " }
+        span.role { (frame.say(words::role(item.body.role))) } " "
+        span.channel { bdi { (SafeText(frame.say(words::channel(item)))) } } " "
+        @if let Some(variant) = variant { span.pill { (frame.say(variant)) } " " }
         (facts(item, began)) " "
     }
 }
@@ -110,10 +116,10 @@ fn redacted(item: &Item, frame: Frame<'_>) -> Markup {
     let redaction = frame.redactions.covering(item.seq);
     html! {
         p.redacted {
-            strong { "Redacted" }
+            strong { (frame.say("Redacted")) }
             @if let Some(redaction) = redaction {
-                " on " (time(redaction.at))
-                " (" a href=(frame.item_link(redaction.seq)) { "item " (redaction.seq) } ")"
+                " " (frame.say("on")) " " (time(redaction.at))
+                " (" a href=(frame.item_link(redaction.seq)) { (frame.say("item")) " " (redaction.seq) } ")"
                 @if let Some(reason) = &redaction.reason { ": " bdi { (SafeText(reason)) } }
             }
         }

@@ -74,21 +74,21 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item], frame: Frame<'_>) -> Mar
     let start = words::began(turn, items);
     html! {
         div.turn-head {
-            h2 id={ "turn-" (turn.turn_id) "-name" } { "Turn " (turn.ordinal) }
+            h2 id={ "turn-" (turn.turn_id) "-name" } { (frame.say("Turn")) " " (turn.ordinal) }
             " " span.pill.bad[words::is_bad(turn.status)] { (turn.status.as_str()) }
-            @for mark in words::status_labels(turn) { " " span.pill.mark { (mark) } }
+            @for mark in words::status_labels(turn) { " " span.pill.mark { (frame.say(mark)) } }
             p.meta {
                 @if start == turn.created_at { (time(start)) } @else {
                     span title={ "Recorded on " (words::moment(turn.created_at)) } { (time(start)) }
                 }
                 @if let Some(duration) = words::duration(turn) { " · " (duration) }
                 @for (name, value) in words::turn_facts(turn) {
-                    " · " (name) " " bdi { (SafeText(value)) }
+                    " · " (frame.say(name)) " " bdi { (SafeText(value)) }
                 }
                 // `deleted_at` is the time of the turn's redaction.
-                @if let Some(at) = turn.deleted_at { " · redacted on " (time(at)) }
+                @if let Some(at) = turn.deleted_at { " · " (frame.say("redacted on")) " " (time(at)) }
                 @if let Some(by) = turn.replaced_by_turn_id {
-                    " · " a href=(turn_link(by, frame)) { "its replacement" }
+                    " · " a href=(turn_link(by, frame)) { (frame.say("its replacement")) }
                 }
             }
         }
@@ -106,9 +106,10 @@ fn turn_link(id: TurnId, frame: Frame<'_>) -> String {
 
 /// The beginning of the section of a turn whose first items are in an earlier part.
 pub(super) fn continued_turn(turn: &Turn, frame: Frame<'_>) -> Markup {
-    let label = format!("Turn {}, continued", turn.ordinal);
+    let (name, continued) = (frame.say("Turn"), frame.say("continued"));
+    let label = format!("{name} {}, {continued}", turn.ordinal);
     let open = html! {
-        p.continued { a href=(frame.item_link(turn.first_seq)) { "Turn " (turn.ordinal) } ", continued" }
+        p.continued { a href=(frame.item_link(turn.first_seq)) { (name) " " (turn.ordinal) } ", " (continued) }
     };
     let id = turn.turn_id;
     PreEscaped(format!(

@@ -29,7 +29,7 @@ pub(super) fn part(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
 fn further_fields(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
     html! {
         @if let Some(rest) = &part.other_members {
-            details.rest { summary { "Further fields" } (context.listing("json", &pretty(rest))) }
+            details.rest { summary { (context.say("Further fields")) } (context.listing("json", &pretty(rest))) }
         }
     }
 }
@@ -46,17 +46,17 @@ fn render_kind(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
         Kind::Image { url } => image(url, context),
         Kind::File(shown) => file(shown, context),
         Kind::Link { url, title } => html! {
-            p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
+            p.attached { span.label { (context.say("Link")) } " " (link(title.as_deref().unwrap_or(url), url)) }
         },
         Kind::ToolCall(shown) => call(shown, context, html! {}),
         Kind::ToolResult(shown) => tool_result(shown, context, html! {}),
         Kind::Error(shown) => error(shown),
         Kind::Refusal(text) => {
-            html! { p.label { "Refused" } (context.limited(text, render_markdown)) }
+            html! { p.label { (context.say("Refused")) } (context.limited(text, render_markdown)) }
         }
         Kind::Redaction(shown) => redaction(shown, item),
         Kind::Status(status) => {
-            html! { p.status { "The turn is now: " bdi { (SafeText(status)) } } }
+            html! { p.status { (context.say("The turn is now")) ": " bdi { (SafeText(status)) } } }
         }
         Kind::Other(json) => context.listing("json", &pretty(json)),
     }
@@ -95,8 +95,8 @@ fn image(address: &str, context: ItemContext<'_>) -> Markup {
     html! {
         p.attached {
             @match url::picture(address).filter(|picture| context.fits(picture)) {
-                Some(source) => { img src=(source) alt="Image of this item"; }
-                None => { span.label { "Image" } " " (link(&url::label(address), address)) }
+                Some(source) => { img src=(source) alt=(context.say("Image of this item")); }
+                None => { span.label { (context.say("Image")) } " " (link(&url::label(address), address)) }
             }
         }
         @if !context.fits(address) { (context.complete_item(address.len())) }
@@ -108,7 +108,7 @@ fn file(shown: &FilePart, context: ItemContext<'_>) -> Markup {
     let label = shown.label();
     html! {
         p.attached {
-            span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
+            span.label { (context.say("File")) } " " (link(&label, address.unwrap_or(&label)))
             @if let Some(kind) = shown.type_unless_in_url() { " · " bdi { (SafeText(kind)) } }
         }
         @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture, context)) }
@@ -130,9 +130,9 @@ pub(super) fn folded_call(
     html! {
         details.call.failed[failed] {
             summary {
-                span.role { "Tool" } " " code.name { bdi { (SafeText(&shown.name)) } } " "
-                @if failed { span.pill.bad { "failed" } " " }
-                @if result.is_none() { span.pill { "no result" } " " }
+                span.role { (context.say("Tool")) } " " code.name { bdi { (SafeText(&shown.name)) } } " "
+                @if failed { span.pill.bad { (context.say("failed")) } " " }
+                @if result.is_none() { span.pill { (context.say("no result")) } " " }
                 @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
                 span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(shown.args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
             }
@@ -169,7 +169,7 @@ fn result_below(
 
 fn call(shown: &ToolCall<'_>, context: ItemContext<'_>, facts: Markup) -> Markup {
     html! {
-        p.label { "Arguments" (call_id_label(shown.call_id.as_deref())) " " (facts) }
+        p.label { (context.say("Arguments")) (call_id_label(shown.call_id.as_deref())) " " (facts) }
         @if let Some(args) = shown.args { (forms::arguments(args, context)) }
     }
 }
@@ -181,7 +181,7 @@ fn call_id_label(call_id: Option<&str>) -> Markup {
 fn tool_result(shown: &ToolResult<'_>, context: ItemContext<'_>, facts: Markup) -> Markup {
     html! {
         p.label {
-            "Result" @if shown.ok == Some(false) { " " span.pill.bad { "failed" } }
+            (context.say("Result")) @if shown.ok == Some(false) { " " span.pill.bad { (context.say("failed")) } }
             @if let Some(ms) = shown.latency_ms { " " span.meta { (SafeText(ms)) " ms" } }
             (call_id_label(shown.call_id.as_deref())) " " (facts)
         }

@@ -60,7 +60,7 @@ pub(crate) async fn show(
     let children = read.children(words);
     let session = &read.part.session;
     let title = session.title.as_deref().unwrap_or(words.untitled);
-    let shown = PartPage::at(path.clone(), words).render(&read.part, children)?;
+    let shown = PartPage::at(path.clone(), visit.language).render(&read.part, children)?;
     let content = html! {
         (header::of_history(words, session, &source, read.parent.as_deref()))
         div.conversation {
@@ -83,7 +83,7 @@ pub(crate) async fn part(
     let place = (access.query.place()?, BOUNDS);
     let read = read(&pages, &source, &access.session, place).await?;
     let children = read.children(words);
-    let page = PartPage::at(path, words);
+    let page = PartPage::at(path, visit.language);
     let shown = page.render_beside(&access.query, read.part, children)?;
     Ok(fragment(&shown))
 }

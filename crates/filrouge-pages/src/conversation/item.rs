@@ -67,7 +67,7 @@ pub(super) fn shown(visit: &Visit, path: String, part: &SessionPart, seq: u64) -
     }
     let words = ConversationWords::of(visit.language);
     let title = format!("{} {seq}", words.item);
-    let item = PartPage::complete(path.clone(), words).items(part, Vec::new())?;
+    let item = PartPage::complete(path.clone(), visit.language).items(part, Vec::new())?;
     let content = html! {
         h1 { (title) }
         p { a href={ (path) "?at=" (seq) "#seq-" (seq) } { (words.back) } }

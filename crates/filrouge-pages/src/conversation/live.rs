@@ -43,7 +43,7 @@ pub(crate) async fn live(
         pages: pages.clone(),
         caller: access.caller.clone(),
         session: access.session.clone(),
-        page: PartPage::at(path, ConversationWords::of(visit.language)),
+        page: PartPage::at(path, visit.language),
     };
     let start = (access.query.after, true);
     open_tail(HttpLayer::clone(&pages), access, &headers, start, format).await

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diffy::{PatchFormatter, create_patch};
-use filrouge_document::{PartView, Redactions};
+use filrouge_document::{Language as DocumentLanguage, PartView, Redactions};
 use filrouge_engine::SessionPart;
 use filrouge_http::problem::Problem;
 use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId};
@@ -11,7 +11,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::children::Child;
 use super::place::{BOUNDS, PlaceQuery, more, session_path};
-use crate::words::ConversationWords;
+use crate::words::{ConversationWords, Language};
 
 /// The maximum number of bytes, and of lines, of a turn that is compared with its replacement.
 const COMPARED_MAX: (usize, usize) = (64 << 10, 2000);
@@ -20,6 +20,7 @@ const COMPARED_MAX: (usize, usize) = (64 << 10, 2000);
 pub(super) struct PartPage {
     /// The path of the conversation.
     path: String,
+    language: Language,
     words: &'static ConversationWords,
     /// The maximum number of bytes that are shown of one content.
     max_bytes: usize,
@@ -29,25 +30,27 @@ pub(super) struct PartPage {
 
 impl PartPage {
     /// The page of a session of the ledger.
-    pub(super) fn of_session(session: &Session, words: &'static ConversationWords) -> Self {
-        Self::at(session_path(&session.session_id), words)
+    pub(super) fn of_session(session: &Session, language: Language) -> Self {
+        Self::at(session_path(&session.session_id), language)
     }
 
     /// The page of the conversation at this path.
-    pub(super) const fn at(path: String, words: &'static ConversationWords) -> Self {
+    pub(super) const fn at(path: String, language: Language) -> Self {
         Self {
             path,
-            words,
+            language,
+            words: ConversationWords::of(language),
             max_bytes: BOUNDS.item_bytes,
             is_inside: false,
         }
     }
 
     /// A page that shows contents of any size completely.
-    pub(super) const fn complete(path: String, words: &'static ConversationWords) -> Self {
+    pub(super) const fn complete(path: String, language: Language) -> Self {
         Self {
             path,
-            words,
+            language,
+            words: ConversationWords::of(language),
             max_bytes: usize::MAX,
             is_inside: false,
         }
@@ -118,6 +121,7 @@ impl PartPage {
     pub(super) fn view(&self, turns: &HashMap<TurnId, Turn>) -> PartView {
         let mut view = PartView {
             path: self.path.clone(),
+            language: document_language(self.language),
             max_bytes: self.max_bytes,
             ..PartView::default()
         };
@@ -161,6 +165,15 @@ impl PartPage {
             }
         };
         written.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))
+    }
+}
+
+/// The language of the words that the document writes.
+const fn document_language(language: Language) -> DocumentLanguage {
+    match language {
+        Language::English => DocumentLanguage::English,
+        Language::French => DocumentLanguage::French,
+        Language::German => DocumentLanguage::German,
     }
 }
 

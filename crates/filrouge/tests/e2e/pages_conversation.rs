@@ -412,3 +412,22 @@ fn hostile_texts_stay_inert() {
     }
     server.stop();
 }
+
+#[test]
+fn both_languages_are_beside_each_other_in_the_readers_language() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let turn = json!({ "request_id": "r", "question_neutral": "Why?", "question_translated": "Warum?",
+        "answer_neutral": "So.", "answer_translated": "Darum." });
+    client.post("/s/turns", &turn).wrote(201);
+    let accept = "accept-language: de\r\n";
+    let shown = client
+        .send_without_body("GET", "/ui/sessions/s", accept)
+        .text;
+    assert_eq!(shown.matches("class=\"beside\"").count(), 2, "{shown}");
+    assert_eq!(seqs(&shown), [1, 2, 3, 4]);
+    assert!(shown.contains(">Runde 1</h2>") && shown.contains("<bdi>Antwort</bdi>"));
+    assert!(!shown.contains(">Answer<") && shown.contains("<html lang=\"de\">"));
+    server.stop();
+}
