@@ -289,7 +289,7 @@ fn the_context_page_shows_messages_and_what_was_left_out() {
     let mut turn = question("r", "What is **it**?", "A <test>.");
     turn["items"] = json!([
         text_item("t", "assistant", "thought", "hidden-thought"),
-        text_item("p", "assistant", "plan", "hidden-plan"),
+        text_item("e", "system", "error", "hidden-error"),
     ]);
     client.post("/s/turns", &turn).wrote(201);
     let report = client.get_body("/s/context?format=anthropic")["report"].clone();
