@@ -7,6 +7,7 @@ use super::safe_text::listing;
 use crate::language::translated;
 use crate::part_view::PartView;
 use crate::redaction::Redactions;
+use crate::url::is_data;
 use crate::words::size;
 
 /// What the rendering of items depends on besides their turn.
@@ -69,11 +70,23 @@ impl ItemContext<'_> {
         content.len() <= max_bytes
     }
 
+    /// As much of a content as is shown.
+    pub(super) fn beginning<'t>(&self, content: &'t str) -> &'t str {
+        let max_bytes = self.frame.view.map_or(usize::MAX, |view| view.max_bytes);
+        &content[..content.floor_char_boundary(max_bytes)]
+    }
+
+    /// The address of a link; empty if it is too long. The size of a `data:` address is shown instead of itself.
+    pub(super) fn address<'t>(&self, address: &'t str) -> &'t str {
+        let is_shown = self.fits(address) || is_data(address);
+        if is_shown { address } else { "" }
+    }
+
     /// The content, or its beginning with a link to the complete item.
     pub(super) fn limited(&self, content: &str, render: impl FnOnce(&str) -> Markup) -> Markup {
         match self.frame.view {
-            Some(view) if !self.fits(content) => html! {
-                (render(&content[..content.floor_char_boundary(view.max_bytes)]))
+            Some(_) if !self.fits(content) => html! {
+                (render(self.beginning(content)))
                 (self.complete_item(content.len()))
             },
             _ => render(content),

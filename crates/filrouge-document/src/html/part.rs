@@ -46,11 +46,12 @@ fn render_kind(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
         Kind::Image { url } => image(url, context),
         Kind::File(shown) => file(shown, context),
         Kind::Link { url, title } => html! {
-            p.attached { span.label { (context.say("Link")) } " " (link(title.as_deref().unwrap_or(url), url)) }
+            p.attached { span.label { (context.say("Link")) } " " (link(context.beginning(title.as_deref().unwrap_or(url)), context.address(url))) }
+            @if !context.fits(url) { (context.complete_item(url.len())) }
         },
         Kind::ToolCall(shown) => call(shown, context, html! {}),
         Kind::ToolResult(shown) => tool_result(shown, context, html! {}),
-        Kind::Error(shown) => error(shown),
+        Kind::Error(shown) => error(shown, context),
         Kind::Refusal(text) => {
             html! { p.label { (context.say("Refused")) } (context.limited(text, render_markdown)) }
         }
@@ -86,7 +87,7 @@ fn link(label: &str, address: &str) -> Markup {
         },
         None => {
             let name = url::label(address);
-            html! { bdi { (SafeText(label)) } @if name != label { " (" bdi { (SafeText(&name)) } ")" } }
+            html! { bdi { (SafeText(label)) } @if name != label && !name.is_empty() { " (" bdi { (SafeText(&name)) } ")" } }
         }
     }
 }
@@ -96,7 +97,7 @@ fn image(address: &str, context: ItemContext<'_>) -> Markup {
         p.attached {
             @match url::picture(address).filter(|picture| context.fits(picture)) {
                 Some(source) => { img src=(source) alt=(context.say("Image of this item")); }
-                None => { span.label { (context.say("Image")) } " " (link(&url::label(address), address)) }
+                None => { span.label { (context.say("Image")) } " " (link(context.beginning(&url::label(address)), context.address(address))) }
             }
         }
         @if !context.fits(address) { (context.complete_item(address.len())) }
@@ -108,7 +109,7 @@ fn file(shown: &FilePart, context: ItemContext<'_>) -> Markup {
     let label = shown.label();
     html! {
         p.attached {
-            span.label { (context.say("File")) } " " (link(&label, address.unwrap_or(&label)))
+            span.label { (context.say("File")) } " " (link(context.beginning(&label), context.address(address.unwrap_or(&label))))
             @if let Some(kind) = shown.type_unless_in_url() { " · " bdi { (SafeText(kind)) } }
         }
         @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture, context)) }
@@ -130,7 +131,7 @@ pub(super) fn folded_call(
     html! {
         details.call.failed[failed] {
             summary {
-                span.role { (context.say("Tool")) } " " code.name { bdi { (SafeText(&shown.name)) } } " "
+                span.role { (context.say("Tool")) } " " code.name { bdi { (SafeText(context.beginning(&shown.name))) } } " "
                 @if failed { span.pill.bad { (context.say("failed")) } " " }
                 @if result.is_none() { span.pill { (context.say("no result")) } " " }
                 @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
@@ -199,7 +200,7 @@ fn result_content(content: &str, context: ItemContext<'_>) -> Markup {
     }
 }
 
-fn error(shown: &ErrorPart) -> Markup {
+fn error(shown: &ErrorPart, context: ItemContext<'_>) -> Markup {
     html! {
         p.failure {
             @if let Some(code) = &shown.code { code { bdi { (SafeText(code)) } } " " }
@@ -210,6 +211,10 @@ fn error(shown: &ErrorPart) -> Markup {
                 None => {}
             }
         }
-        @if let Some(message) = &shown.message { pre.plain dir="auto" { (SafeText(message)) } }
+        @if let Some(message) = &shown.message { (context.limited(message, plain)) }
     }
+}
+
+fn plain(text: &str) -> Markup {
+    html! { pre.plain dir="auto" { (SafeText(text)) } }
 }
