@@ -157,7 +157,7 @@ impl Scan {
         let Some(listed) = self.sessions.get(session) else {
             return Ok(None);
         };
-        let mut recorded = match recorded(&self.library, &listed.entry) {
+        let mut recorded = match recorded(&self.library, &listed.entry, false) {
             Ok(recorded) => recorded,
             Err(LibraryError::NoSession(_)) => return Ok(None),
             Err(error) => return Err(to_failure(&error)),
