@@ -17,11 +17,13 @@ use crate::shared::to_json;
 mod calls;
 mod csv;
 mod cursor;
+mod kind;
 mod page_reader;
 mod parts;
 mod row;
 
 pub use cursor::AuditCursor;
+pub use kind::AuditKind;
 pub use row::{AuditError, AuditRow};
 
 /// The rows of the audit that a page returns.
@@ -35,6 +37,8 @@ pub struct AuditQuery {
     pub tool: Option<Box<str>>,
     /// Restricts the rows to items of this agent.
     pub agent: Option<Box<str>>,
+    /// Restricts the rows to those of this kind.
+    pub kind: Option<AuditKind>,
     /// Restricts the rows to items committed at this moment or later.
     pub since: Option<Timestamp>,
     /// Restricts the rows to items committed before this moment.
@@ -67,7 +71,17 @@ impl AuditQuery {
 
     /// Whether the query filters items by more than session and time.
     const fn filters_items(&self) -> bool {
+        self.kind.is_some() || self.filters_authors()
+    }
+
+    /// Whether the query filters items by their author or tool.
+    const fn filters_authors(&self) -> bool {
         self.identity_id.is_some() || self.tool.is_some() || self.agent.is_some()
+    }
+
+    /// Whether the query includes rows of this kind.
+    fn includes_kind(&self, kind: AuditKind) -> bool {
+        self.kind.is_none_or(|expected| expected == kind)
     }
 }
 

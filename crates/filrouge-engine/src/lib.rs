@@ -31,6 +31,7 @@ mod counters;
 mod engine;
 mod erasure;
 mod events;
+mod leftovers;
 pub mod lineage;
 mod metadata;
 mod part_types;
@@ -64,6 +65,7 @@ pub use engine::{
     Stats, Streams, Turns, Upkeep,
 };
 pub use erasure::ErasureReceipt;
+pub use leftovers::Leftovers;
 pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use metadata::{MetadataPolicy, is_address};
 pub use requests::{

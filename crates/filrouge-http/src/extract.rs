@@ -5,6 +5,6 @@ mod query;
 mod reworded;
 mod scope;
 
-pub use body::{Body, OptionalBody, RawBody};
+pub use body::{Body, OptionalBody, RawBody, UploadBody};
 pub use query::{AnyQuery, Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
 pub use scope::{SessionAccess, TenantAccess, TurnAccess};

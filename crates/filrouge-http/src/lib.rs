@@ -4,6 +4,7 @@
 //! A wire consists of routes over [`HttpLayer`]; [`mount`] wraps them in this layer.
 
 pub mod access;
+pub mod audit;
 
 mod blocking;
 mod cors;

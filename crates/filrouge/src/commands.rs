@@ -49,7 +49,6 @@ mod project_run;
 mod project_status;
 mod project_verify;
 mod redact;
-mod redact_leftovers;
 mod search;
 mod serve;
 mod sessions_list;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use filrouge_store::{Ledger, Position};
 use filrouge_types::{ErrorCode, Failure, lock};
 
-use super::{Anchor, WitnessFile};
+use super::{Anchor, AnchorState, WitnessFile};
 
 /// The interval at which the anchor is advanced, and so about the time by which it lags behind the newest durable
 /// commit.
@@ -97,6 +97,8 @@ impl Drop for Recorder {
 /// Advances an anchor, and a witness file if there is one, while a ledger commits, until the keeper is dropped.
 pub struct AnchorKeeper {
     anchor: Recorder,
+    kept: Anchor,
+    ledger: Arc<dyn Ledger>,
     witness: Option<Recorder>,
     /// Why the anchor cannot prove that the store was not rolled back before the anchor was created.
     unconfirmed_reason: Option<String>,
@@ -108,9 +110,12 @@ impl AnchorKeeper {
     /// # Errors
     /// `store_unavailable` when no thread can be started.
     pub fn start(anchor: Anchor, ledger: Arc<dyn Ledger>) -> Result<Self, Failure> {
+        let kept = anchor.clone();
         let advance = move |_: &Position, position: &Position| anchor.advance(position);
         Ok(Self {
-            anchor: Recorder::start("anchor", ADVANCE_EVERY, ledger, advance)?,
+            anchor: Recorder::start("anchor", ADVANCE_EVERY, ledger.clone(), advance)?,
+            kept,
+            ledger,
             witness: None,
             unconfirmed_reason: None,
         })
@@ -138,6 +143,14 @@ impl AnchorKeeper {
     pub fn with_unconfirmed_reason(mut self, reason: Option<String>) -> Self {
         self.unconfirmed_reason = reason;
         self
+    }
+
+    /// Compares each lane of the store, as it is now, with the anchor.
+    ///
+    /// # Errors
+    /// As [`Anchor::check`].
+    pub async fn check(&self) -> Result<AnchorState, Failure> {
+        self.kept.check(self.ledger.as_ref()).await
     }
 
     /// Why the newest attempt to advance the anchor or the witness file failed, or why the anchor cannot exclude an

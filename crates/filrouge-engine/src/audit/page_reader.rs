@@ -15,7 +15,7 @@ use filrouge_types::{ErrorCode, Result, SessionId, Timestamp, TurnId};
 
 use super::calls::CallIndex;
 use super::cursor::AuditPosition;
-use super::{AuditCursor, AuditPage, AuditQuery, AuditRow};
+use super::{AuditCursor, AuditKind, AuditPage, AuditQuery, AuditRow};
 
 mod item;
 mod refused_link;
@@ -265,7 +265,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     }
 
     fn add_erasure(&mut self, id: &SessionId, erased: &Erased) {
-        if !self.query.filters_items() {
+        if !self.query.filters_authors() && self.query.includes_kind(AuditKind::Erasure) {
             self.rows.push(AuditRow::of_erasure(id.clone(), erased));
         }
     }

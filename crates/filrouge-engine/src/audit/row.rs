@@ -108,6 +108,12 @@ impl AuditRow {
         }
     }
 
+    /// Whether this is the row for the erasure of a session.
+    pub(super) fn is_erasure(&self) -> bool {
+        let detail = self.detail.as_ref().map_or("", RawJson::as_str);
+        self.channel.is_none() && detail.starts_with(r#"[{"type":"erasure","#)
+    }
+
     /// The row that names a damaged session; `finding` is a JSON object that describes the damage.
     pub(super) fn of_damage(session_id: SessionId, at: Timestamp, finding: &str) -> Self {
         let members = finding.trim_start_matches('{');

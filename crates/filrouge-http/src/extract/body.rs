@@ -55,6 +55,33 @@ where
     }
 }
 
+/// The complete body of a request with any content type, such as a form with a file. The limits are those of [`Body`].
+pub struct UploadBody {
+    /// The content type; empty if the request has none.
+    pub content_type: String,
+    /// The body, decompressed.
+    pub bytes: Vec<u8>,
+}
+
+impl<S> FromRequest<S> for UploadBody
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        let bytes = receive::read_body(request, &HttpLayer::from_ref(state)).await?;
+        Ok(Self {
+            content_type,
+            bytes,
+        })
+    }
+}
+
 /// Checks that the content type is JSON in UTF-8. A browser cannot post a form of that type, so a form on another
 /// site's page cannot write (DESIGN §8). For PATCH, the type of a merge patch is accepted as well.
 fn check_content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {

@@ -1,5 +1,7 @@
 //! Sets of seqs, stored as ranges. A redaction names the redacted items by a set of seqs.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{ByteReader, Malformed, WriteBytes};
@@ -26,6 +28,20 @@ impl TryFrom<UncheckedRanges> for Seqs {
     }
 }
 
+/// Writes the ranges as [`Seqs::parse_range`] parses them, with spaces between them.
+impl fmt::Display for Seqs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (first, last)) in self.ranges().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            match first == last {
+                true => write!(f, "{space}{first}")?,
+                false => write!(f, "{space}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Seqs {
     /// The set of these ranges (first and last seq each), in any order. `None` when a range is empty or begins before
     /// seq 1.
@@ -43,6 +59,13 @@ impl Seqs {
             }
         }
         Some(merged)
+    }
+
+    /// Parses a range as people write it: `N`, or `N-M`. `None` when it is neither, is empty or begins before seq 1.
+    pub fn parse_range(word: &str) -> Option<(u64, u64)> {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        let range = (first.parse().ok()?, last.parse().ok()?);
+        Self::from_ranges([range]).map(|_| range)
     }
 
     /// The seqs that are in this set or in the other one.

@@ -2,15 +2,14 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use filrouge_engine::StoreReceipt;
 use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
+use filrouge_engine::{Leftovers, StoreReceipt};
 use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_types::{Item, SessionId, TurnId};
 use serde_json::json;
 
-use super::redact_leftovers::Leftovers;
 use super::sessions_show::item_line;
 use crate::cli::Redact;
 use crate::config::Config;
@@ -89,11 +88,7 @@ async fn redact(
         "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores, "still_in": names,
     });
     show(config.json, &output, |out| {
-        let range = |[a, b]: &[u64; 2]| match a == b {
-            true => a.to_string(),
-            false => format!("{a}-{b}"),
-        };
-        let seqs = ranges.iter().map(range).collect::<Vec<_>>().join(" ");
+        let seqs = &redacted.seqs;
         let outcome = match redacted.replayed {
             true => "was redacted before",
             false => "redacted",
@@ -165,14 +160,7 @@ fn parse_seqs(words: &[String]) -> Result<Seqs, Usage> {
     };
     let mut ranges = Vec::new();
     for word in words {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) => ranges.push((first, last)),
-            _ => return Err(invalid_seq(word)),
-        }
-        if Seqs::from_ranges(ranges.last().copied()).is_none() {
-            return Err(invalid_seq(word));
-        }
+        ranges.push(Seqs::parse_range(word).ok_or_else(|| invalid_seq(word))?);
     }
     Seqs::from_ranges(ranges).ok_or_else(|| invalid_seq(&words.join(" ")))
 }

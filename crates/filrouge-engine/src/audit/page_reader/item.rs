@@ -8,7 +8,7 @@ use filrouge_types::{Item, JsonText, RawJson, Result, TurnId};
 use super::PageReader;
 use crate::audit::calls::{LOOK_BACK, last_call};
 use crate::audit::parts::{CallOrResult, PartContent, finish_reason, parts};
-use crate::audit::{AuditError, AuditRow};
+use crate::audit::{AuditError, AuditKind, AuditRow};
 
 /// The content of an item that the rows of this page show.
 #[derive(Default)]
@@ -41,8 +41,11 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     ) -> Result<Option<usize>> {
         self.count_examined(item);
         self.calls.clear_if_full();
-        let is_shown =
-            in_time_range && self.matches_agent(item) && self.matches_identity(session, item)?;
+        let kind = AuditKind::of_item(&item.body.channel, item.turn_id);
+        let is_shown = in_time_range
+            && self.query.includes_kind(kind)
+            && self.matches_agent(item)
+            && self.matches_identity(session, item)?;
         let first_number = if is_shown { part } else { usize::MAX };
         let content = self.content(session, item, first_number)?;
         if !is_shown {

@@ -5,7 +5,7 @@ use filrouge_store::rows::View;
 use filrouge_types::{Result, SessionEvent};
 
 use super::PageReader;
-use crate::audit::AuditRow;
+use crate::audit::{AuditKind, AuditRow};
 use crate::refused_links::{names_identity, refused_link};
 
 /// The number of events that one query reads.
@@ -62,7 +62,8 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
             return;
         };
         let expected = self.query.identity_id.as_ref();
-        let is_shown = expected.is_none_or(|identity| names_identity(detail, identity));
+        let is_shown = self.query.includes_kind(AuditKind::Link)
+            && expected.is_none_or(|identity| names_identity(detail, identity));
         if is_shown && self.query.tool.is_none() && self.query.agent.is_none() {
             let row = AuditRow::of_refused_link(&session.row, event.created_at, detail);
             self.rows.push(row);

@@ -6,7 +6,7 @@ use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_types::{Channel, ErrorCode, Timestamp};
 
 use super::{MINUTE, START_TIME, World, call, operator, result, thought, user};
-use crate::audit::AuditQuery;
+use crate::audit::{AuditKind, AuditQuery};
 
 #[tokio::test]
 async fn since_and_until_filter_by_commit_time() {
@@ -162,6 +162,21 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
         rows[4].detail.as_ref().unwrap().as_str(),
         r#"[{"type":"erasure","items":1,"turns":1}]"#
     );
+    for (kind, place) in [
+        (AuditKind::Said, 0..1),
+        (AuditKind::Tool, 1..3),
+        (AuditKind::Redaction, 3..4),
+        (AuditKind::Erasure, 4..5),
+        (AuditKind::Link, 5..5),
+    ] {
+        let query = AuditQuery {
+            kind: Some(kind),
+            ..AuditQuery::default()
+        };
+        let of_kind = world.rows_at_any_page_size(&query).await;
+        assert_eq!(of_kind, rows[place], "{kind:?}");
+        assert!(of_kind.iter().all(|row| row.kind() == Some(kind)));
+    }
     let of_erased = AuditQuery {
         session_id: Some("gone".parse().unwrap()),
         ..AuditQuery::default()

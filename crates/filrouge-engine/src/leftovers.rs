@@ -2,8 +2,11 @@
 
 use std::collections::HashSet;
 
-use filrouge_engine::{Caller, Engine, PatchSession};
 use filrouge_types::{Failure, Item, RawJson, SessionId};
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::requests::PatchSession;
 
 /// The minimum length of a compared word in characters: shorter ones occur everywhere.
 const WORD_CHARS_MIN: usize = 4;
@@ -12,16 +15,19 @@ const PAGE_EVENTS: usize = 500;
 
 /// The fields of a session that have words of some of its items.
 #[derive(Debug, Default)]
-pub(super) struct Leftovers {
+pub struct Leftovers {
     /// Whether the title has some. It can be removed.
-    pub(super) title: bool,
+    pub title: bool,
     /// The names of the other fields.
     others: Vec<String>,
 }
 
 impl Leftovers {
     /// Compares the fields of a session with the contents of these items.
-    pub(super) async fn find(
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`, and the ledger's errors.
+    pub async fn find(
         engine: &Engine,
         caller: &Caller,
         id: &SessionId,
@@ -72,7 +78,7 @@ impl Leftovers {
     }
 
     /// The names of the fields.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub fn names(&self) -> Vec<&str> {
         let title = self.title.then_some("title").into_iter();
         title
             .chain(self.others.iter().map(String::as_str))
@@ -80,7 +86,10 @@ impl Leftovers {
     }
 
     /// Removes the title.
-    pub(super) async fn remove_title(
+    ///
+    /// # Errors
+    /// As [`Sessions::patch`](crate::Sessions::patch).
+    pub async fn remove_title(
         &mut self,
         engine: &Engine,
         caller: &Caller,
