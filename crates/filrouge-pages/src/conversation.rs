@@ -86,6 +86,10 @@ pub(crate) async fn show(
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let content = html! {
         (header::of_session(words, session, &lease))
+        div.tools {
+            (crate::integrity::badge(visit.language, session))
+            (crate::actions::links(visit.language, caller, session))
+        }
         div.conversation {
             (thread)
             div #conversation data-live={ (session_path(id)) "/live" } { (shown) }

@@ -2,10 +2,12 @@
 
 use axum::body::Body;
 use axum::http::Response;
+use filrouge_http::access::Permission;
 use filrouge_http::response::text;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::links::{AUDIT, INTEGRITY};
 use crate::sign_in;
 use crate::visit::Visit;
 use crate::words::{FrameWords, Language};
@@ -17,6 +19,10 @@ const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"history
 pub(crate) fn page(visit: &Visit, title: &str, content: &Markup) -> Response<Body> {
     let words = FrameWords::of(visit.language);
     let navigation = html! {
+        nav.places aria-label=(words.places) {
+            @if visit.may(Permission::Audit) { a href=(AUDIT) { (words.audit) } }
+            a href=(INTEGRITY) { (words.integrity) }
+        }
         @if let Some(key_id) = &visit.signed_in {
             form.sign-out method="post" action=(sign_in::OUT_PATH) {
                 span.meta { (key_id) }

@@ -4,16 +4,22 @@
 //! to its caller, and changes something only through them. Pages work without scripts; scripts only load further parts,
 //! follow a session as it grows, and add keys.
 
+mod actions;
 mod assets;
+mod audit;
+mod bundle;
 mod conversation;
 mod failure;
 mod form;
 mod format;
+mod integrity;
 mod layout;
 mod links;
 mod sessions;
 mod sign_in;
 mod state;
+mod text;
+mod upload;
 mod visit;
 mod words;
 
@@ -61,6 +67,11 @@ pub fn wire(pages: Pages) -> Wire {
             conversation::HISTORY_ITEM_PATH,
             get(conversation::history_item),
         )
+        .route(links::AUDIT, get(audit::of_tenant))
+        .route(audit::SESSION_PATH, get(audit::of_session))
+        .route(integrity::PATH, get(integrity::verify))
+        .route(links::INTEGRITY, get(bundle::ask).post(bundle::verify_upload))
+        .merge(actions::routes())
         .route(sign_in::IN_PATH, post(sign_in::sign_in))
         .route(sign_in::OUT_PATH, post(sign_in::sign_out))
         .route(assets::PATH, get(assets::get_asset));

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use filrouge_engine::anchor::AnchorKeeper;
 use filrouge_http::HttpLayer;
 use filrouge_search::SearchSettings;
 use filrouge_sources::Library;
@@ -19,18 +20,31 @@ struct Shared {
     http: HttpLayer,
     library: Library,
     search: SearchSettings,
+    anchor: Option<Arc<AnchorKeeper>>,
     figures: FiguresCache,
 }
 
 impl Pages {
-    /// Builds the state from the HTTP layer, the histories that every caller may read, and the settings of searches.
-    pub fn new(http: HttpLayer, library: Library, search: SearchSettings) -> Self {
+    /// Builds the state from the HTTP layer, the histories that every caller may read, the settings of searches, and the
+    /// keeper of the store's anchor, if it has one.
+    pub fn new(
+        http: HttpLayer,
+        library: Library,
+        search: SearchSettings,
+        anchor: Option<Arc<AnchorKeeper>>,
+    ) -> Self {
         Self(Arc::new(Shared {
             http,
             library,
             search,
+            anchor,
             figures: FiguresCache::default(),
         }))
+    }
+
+    /// The keeper of the anchor; `None` without an anchor.
+    pub(crate) fn anchor(&self) -> Option<&AnchorKeeper> {
+        self.0.anchor.as_deref()
     }
 
     /// The histories of other programs.

@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use filrouge_http::access::Principal;
+use filrouge_engine::Caller;
+use filrouge_http::access::{Permission, Principal};
 
 use crate::words::Language;
 
@@ -15,6 +16,16 @@ pub(crate) struct Visit {
     pub(crate) language: Language,
     /// The id of the API key with which the visitor has signed in; `None` while the server needs no credentials.
     pub(crate) signed_in: Option<String>,
+    /// For whom the request acts; `None` on a page that needs no credentials.
+    caller: Option<Caller>,
+}
+
+impl Visit {
+    /// Whether the visitor has a permission, so that the page shows what needs it.
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_some_and(|caller| caller.has_permission(permission))
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Visit {
@@ -22,7 +33,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let principal = parts.extensions.get::<Principal>();
+        let caller = principal.and_then(|principal| {
+            let end_user = principal.end_user(&parts.headers).ok()?;
+            Some(principal.caller(end_user))
+        });
         Ok(Self {
+            caller,
             language: language_of(&parts.headers),
             signed_in: principal.and_then(Principal::name).map(str::to_owned),
         })

@@ -1,11 +1,17 @@
 //! The texts of pages in all languages, one file per page. A text that lacks a language does not compile.
 
+mod actions;
+mod audit;
 mod conversation;
 mod frame;
+mod integrity;
 mod sessions;
 
+pub(crate) use actions::ActionWords;
+pub(crate) use audit::AuditWords;
 pub(crate) use conversation::ConversationWords;
 pub(crate) use frame::FrameWords;
+pub(crate) use integrity::IntegrityWords;
 pub(crate) use sessions::SessionsWords;
 
 /// A language in which pages are shown.

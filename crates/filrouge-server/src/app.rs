@@ -94,6 +94,7 @@ impl App {
             self.http.clone(),
             self.mcp.library.clone(),
             self.search.clone(),
+            self.anchor.clone(),
         )
     }
 

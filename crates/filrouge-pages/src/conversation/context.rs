@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
 use super::message;
-use super::place::session_path;
+use crate::links::session_path;
 use crate::Pages;
 use crate::layout::page;
 use crate::visit::Visit;

@@ -107,11 +107,6 @@ pub(crate) async fn item(
     hold(permit, shown(&visit, path, &read.part, seq)?).await
 }
 
-/// The path of the page of a session in the history of a program.
-pub(crate) fn history_path(source: &str, id: &str) -> String {
-    format!("/ui/histories/{}/{}", segment(source), segment(id))
-}
-
 async fn read(
     pages: &Pages,
     source: &str,

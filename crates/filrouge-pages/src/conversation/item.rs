@@ -15,7 +15,7 @@ use maud::html;
 use serde::Deserialize;
 
 use super::part::PartPage;
-use super::place::session_path;
+use crate::links::session_path;
 use crate::Pages;
 use crate::layout::page;
 use crate::visit::Visit;

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::part::PartPage;
-use super::place::session_path;
+use crate::links::session_path;
 use crate::Pages;
 use crate::visit::Visit;
 use crate::words::ConversationWords;

@@ -10,7 +10,8 @@ use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId};
 use maud::{Markup, PreEscaped, html};
 
 use super::children::Child;
-use super::place::{BOUNDS, PlaceQuery, more, session_path};
+use super::place::{BOUNDS, PlaceQuery, more};
+use crate::links::session_path;
 use crate::words::{ConversationWords, Language};
 
 /// The maximum number of bytes, and of lines, of a turn that is compared with its replacement.

@@ -2,9 +2,8 @@
 
 use filrouge_engine::{PartBounds, PartPlace};
 use filrouge_http::problem::Problem;
-use filrouge_types::{ErrorCode, SessionId};
+use filrouge_types::ErrorCode;
 use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -14,28 +13,6 @@ pub(super) const BOUNDS: PartBounds = PartBounds {
     bytes: 96 << 10,
     item_bytes: 16 << 10,
 };
-/// The characters of an id that a path contains as they are.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// An id as a segment of a path.
-pub(crate) fn segment(id: &str) -> String {
-    match id {
-        // As segments, these would name other paths.
-        "." => "%2E".to_owned(),
-        ".." => "%2E%2E".to_owned(),
-        id => utf8_percent_encode(id, SEGMENT).to_string(),
-    }
-}
-
-/// The path of a session's page.
-pub(crate) fn session_path(id: &SessionId) -> String {
-    format!("/ui/sessions/{}", segment(id.as_str()))
-}
-
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlaceQuery {

@@ -6,7 +6,7 @@ use filrouge_engine::{Outline, OutlineTurn};
 use filrouge_types::{Lease, Session, TurnStatus};
 use maud::{Markup, html};
 
-use super::place::session_path;
+use crate::links::session_path;
 use crate::words::ConversationWords;
 
 /// The maximum number of marks.
