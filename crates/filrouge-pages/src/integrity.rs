@@ -116,7 +116,6 @@ fn result(
         (words.turns, report.turns),
         (words.events, report.events),
         (words.checkpoints, report.checkpoints),
-        (words.commits, report.commits),
     ];
     let anchor = match anchor {
         Anchor::Absent => words.anchor_absent,

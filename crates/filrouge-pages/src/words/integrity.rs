@@ -17,13 +17,12 @@ super::words! {
         turns: "Turns", "Tours", "Runden";
         events: "Events", "Événements", "Ereignisse";
         checkpoints: "Checkpoints", "Points de reprise", "Kontrollpunkte";
-        commits: "Commits", "Validations", "Commits";
         anchor: "Anchor", "Ancre", "Anker";
         anchor_holds: "The store has every commit that its anchor records: it was not replaced by an older copy.", "Le stockage a toutes les validations que son ancre enregistre : il n’a pas été remplacé par une copie plus ancienne.", "Der Speicher hat jeden Commit, den sein Anker verzeichnet: Er wurde nicht durch eine ältere Kopie ersetzt.";
         anchor_broken: "The store contradicts its anchor, or the anchor was changed. An operator decides with: filrouge anchor accept", "Le stockage contredit son ancre, ou l’ancre a été modifiée. Un opérateur décide avec : filrouge anchor accept", "Der Speicher widerspricht seinem Anker, oder der Anker wurde verändert. Ein Betreiber entscheidet mit: filrouge anchor accept";
         anchor_unconfirmed: "The anchor holds, but it has a problem; the operator finds it in /readyz.", "L’ancre tient, mais elle a un problème ; l’opérateur le trouve dans /readyz.", "Der Anker hält, hat aber ein Problem; der Betreiber findet es in /readyz.";
         anchor_unknown: "The anchor could not be read.", "L’ancre n’a pas pu être lue.", "Der Anker konnte nicht gelesen werden.";
-        anchor_absent: "This server has no anchor: an older copy of the store would not be noticed.", "Ce serveur n’a pas d’ancre : une copie plus ancienne du stockage passerait inaperçue.", "Dieser Server hat keinen Anker: Eine ältere Kopie des Speichers fiele nicht auf.";
+        anchor_absent: "The server compares the store with no anchor, so an older copy of it would not be noticed here.", "Le serveur ne compare le stockage à aucune ancre : une copie plus ancienne passerait inaperçue ici.", "Der Server vergleicht den Speicher mit keinem Anker: Eine ältere Kopie fiele hier nicht auf.";
         findings: "Findings", "Constats", "Befunde";
         integrity_error: "Stored data differs from what was written.", "Les données diffèrent de ce qui a été écrit.", "Gespeicherte Daten weichen vom Geschriebenen ab.";
         key_missing: "The key that authenticates this data is missing from the keyring.", "La clé qui authentifie ces données manque au trousseau.", "Der Schlüssel, der diese Daten beglaubigt, fehlt im Schlüsselbund.";
