@@ -70,7 +70,10 @@ pub fn wire(pages: Pages) -> Wire {
         .route(links::AUDIT, get(audit::of_tenant))
         .route(audit::SESSION_PATH, get(audit::of_session))
         .route(integrity::PATH, get(integrity::verify))
-        .route(links::INTEGRITY, get(bundle::ask).post(bundle::verify_upload))
+        .route(
+            links::INTEGRITY,
+            get(bundle::ask).post(bundle::verify_upload),
+        )
         .merge(actions::routes())
         .route(sign_in::IN_PATH, post(sign_in::sign_in))
         .route(sign_in::OUT_PATH, post(sign_in::sign_out))

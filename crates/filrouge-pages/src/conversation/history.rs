@@ -22,10 +22,11 @@ use tokio::task::spawn_blocking;
 use super::children::{Child, span};
 use super::item::{ItemSeq, ONE_ITEM, hold, shown};
 use super::part::PartPage;
-use super::place::{BOUNDS, PlaceQuery, segment};
+use super::place::{BOUNDS, PlaceQuery};
 use super::{header, thread};
 use crate::Pages;
 use crate::layout::{fragment, page};
+use crate::links::history_path;
 use crate::visit::Visit;
 use crate::words::ConversationWords;
 

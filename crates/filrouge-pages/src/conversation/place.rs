@@ -54,7 +54,8 @@ pub(super) fn more(path: &str, class: &str, parameter: &str, (seq, label): (u64,
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::links::segment;
+
 
     #[test]
     fn an_id_is_one_segment_of_a_path() {

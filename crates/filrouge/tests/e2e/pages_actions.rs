@@ -16,9 +16,9 @@ const SECRET: &str = "canary-80085";
 /// Records two turns of Ada; returns the id of the second one, which has [`SECRET`].
 fn record(client: &Client) -> String {
     let ada = client.for_identity("ada");
-    let turns = ["kept words", SECRET].map(|text| {
+    let turns = [("r1", "kept words"), ("r2", SECRET)].map(|(request, text)| {
         let item = json!({ "role": "assistant", "channel": "plan", "parts": [{ "type": "text", "text": text }] });
-        let body = json!({ "request_id": text, "question_neutral": format!("{text}?"), "items": [item],
+        let body = json!({ "request_id": request, "question_neutral": format!("{text}?"), "items": [item],
             "answer_neutral": format!("{text}!") });
         ada.post(&format!("/{HERS}/turns"), &body).wrote(201)
     });
