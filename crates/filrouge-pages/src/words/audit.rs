@@ -31,7 +31,6 @@ super::words! {
         what: "Content", "Contenu", "Inhalt";
         place: "Place", "Endroit", "Stelle";
         anonymous: "anonymous", "anonyme", "anonym";
-        user: "User", "Utilisateur", "Benutzer";
         assistant: "Agent", "Agent", "Agent";
         application: "Application", "Application", "Anwendung";
         redacted: "content redacted", "contenu caviardé", "Inhalt geschwärzt";
