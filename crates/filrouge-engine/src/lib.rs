@@ -52,8 +52,8 @@ mod written;
 
 pub use caller::Caller;
 pub use calls::{
-    AcquireLease, CallSettings, CheckpointPolicy, Fallback, Journal, RenewLease, ResumeSession,
-    Resumed, SaveCheckpoint, Webhook, WebhookAdmission,
+    AcquireLease, CallSettings, CheckpointPolicy, Fallback, Journal, LiveCall, LiveCalls,
+    RenewLease, ResumeSession, Resumed, SaveCheckpoint, Webhook, WebhookAdmission,
 };
 pub use changed_sessions::{
     ChangedSession, ChangedSessions, Extent, SessionAtCommit, SessionPart, is_of_session,
@@ -74,7 +74,10 @@ pub use requests::{
 };
 pub use secrets::{CredentialPolicy, Masked, credentials, mask_json, mask_text};
 pub use settings::{RecordPolicies, Settings};
-pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
+pub use stats::{
+    DayFigures, DayKey, Origin, SessionDays, SessionStatistics, Statistics, Tokens, TurnsByStatus,
+    usage_tokens,
+};
 pub use turns::{
     Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, Outline, OutlineTurn, PartBounds,
     PartPlace, RecordedTurn, SessionPart,

@@ -12,12 +12,14 @@ use crate::caller::{Caller, Permission};
 use crate::engine::Stats;
 use crate::lineage::{Relative, descendants};
 
+mod by_day;
 mod copies;
 mod item;
 #[cfg(test)]
 mod tests;
 mod usage;
 
+pub use by_day::{DayFigures, DayKey, SessionDays};
 use copies::CountedItems;
 pub use copies::Origin;
 pub use usage::{Tokens, tokens as usage_tokens};

@@ -60,3 +60,20 @@ pub(crate) fn see_other(path: &str) -> Response<Body> {
     let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
     (StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_one_segment_of_a_path() {
+        for (id, expected) in [
+            ("a-b.c_d~1", "a-b.c_d~1"),
+            ("a/b?c#d", "a%2Fb%3Fc%23d"),
+            ("..", "%2E%2E"),
+            ("é\"<", "%C3%A9%22%3C"),
+        ] {
+            assert_eq!(segment(id), expected, "{id}");
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod checkpoints;
 mod decode_many;
 mod drafts;
 mod findings;
+mod held;
 mod items;
 mod lists;
 mod notes;

@@ -51,21 +51,3 @@ pub(super) fn more(path: &str, class: &str, parameter: &str, (seq, label): (u64,
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::links::segment;
-
-
-    #[test]
-    fn an_id_is_one_segment_of_a_path() {
-        for (id, expected) in [
-            ("a-b.c_d~1", "a-b.c_d~1"),
-            ("a/b?c#d", "a%2Fb%3Fc%23d"),
-            ("..", "%2E%2E"),
-            ("é\"<", "%C3%A9%22%3C"),
-        ] {
-            assert_eq!(segment(id), expected, "{id}");
-        }
-    }
-}
