@@ -4,7 +4,9 @@ use axum::body::Body;
 use axum::http::Response;
 use filrouge_http::access::Permission;
 use filrouge_http::response::text;
+use filrouge_types::SessionId;
 use maud::{DOCTYPE, Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::assets;
 use crate::links::{AUDIT, INTEGRITY};
@@ -14,6 +16,13 @@ use crate::words::{FrameWords, Language};
 
 /// What htmx must not do: run strings as code, add styles, keep pages in the browser's storage, or call other hosts.
 const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"historyCacheSize":0,"selfRequestsOnly":true}"#;
+
+/// What a segment of a path encodes.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// Returns a page with this title and content.
 pub(crate) fn page(visit: &Visit, title: &str, content: &Markup) -> Response<Body> {
@@ -31,6 +40,11 @@ pub(crate) fn page(visit: &Visit, title: &str, content: &Markup) -> Response<Bod
         }
     };
     html_response(&document(visit.language, title, &navigation, content))
+}
+
+/// A session's id as a segment of a path.
+pub(crate) fn session_segment(id: &SessionId) -> String {
+    utf8_percent_encode(id.as_str(), SEGMENT).to_string()
 }
 
 /// Returns a part of a page, for scripts.
@@ -66,7 +80,11 @@ pub(crate) fn document(
                 a.skip href="#content" { (words.skip_to_content) }
                 header.bar {
                     a.home href="/" { "filrouge" }
-                    nav aria-label=(words.sessions) { a href="/" { (words.sessions) } }
+                    nav aria-label=(words.pages) {
+                        a href="/" { (words.sessions) }
+                        a href="/ui/statistics" { (words.statistics) }
+                        a href="/ui/operations" { (words.operations) }
+                    }
                     (navigation)
                 }
                 main #content { (content) }

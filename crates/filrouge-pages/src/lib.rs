@@ -8,26 +8,34 @@ mod actions;
 mod assets;
 mod audit;
 mod bundle;
+mod charts;
 mod conversation;
 mod failure;
 mod form;
 mod format;
 mod integrity;
 mod layout;
+mod lineage;
 mod links;
+mod operations;
+mod prices;
 mod sessions;
 mod sign_in;
 mod state;
+mod statistics;
 mod text;
 mod upload;
 mod visit;
 mod words;
 
+pub use futures_util::future::BoxFuture;
+pub use operations::{Deliveries, ProjectionState, Status, WebhookState};
+pub use prices::{Prices, PricesError};
+pub use state::Pages;
+
 use axum::Router;
 use axum::routing::{get, post};
 use filrouge_http::{OwnPaths, Wire};
-
-pub use state::Pages;
 
 /// The headers of all pages: a page runs only scripts of this server, makes requests to it alone, is in no frame, and
 /// is not kept by browsers or proxies.
@@ -75,6 +83,13 @@ pub fn wire(pages: Pages) -> Wire {
             get(bundle::ask).post(bundle::verify_upload),
         )
         .merge(actions::routes())
+        .route(lineage::PATH, get(lineage::show))
+        .route(statistics::PATH, get(statistics::of_tenant))
+        .route(statistics::SESSION_PATH, get(statistics::of_session))
+        .route(operations::PATH, get(operations::show))
+        .route(operations::NOW_PATH, get(operations::now))
+        .route(operations::DELIVERIES_PATH, get(operations::deliveries))
+        .route(operations::FIGURES_PATH, get(operations::figures))
         .route(sign_in::IN_PATH, post(sign_in::sign_in))
         .route(sign_in::OUT_PATH, post(sign_in::sign_out))
         .route(assets::PATH, get(assets::get_asset));

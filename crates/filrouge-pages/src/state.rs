@@ -9,7 +9,10 @@ use filrouge_http::HttpLayer;
 use filrouge_search::SearchSettings;
 use filrouge_sources::Library;
 
+use crate::operations::Status;
+use crate::prices::Prices;
 use crate::sessions::FiguresCache;
+use crate::statistics::CountedSessions;
 
 /// What pages need: the services, and the histories of other programs beside the ledger. Clones are handles to the same
 /// state. It dereferences to the HTTP layer.
@@ -21,30 +24,33 @@ struct Shared {
     library: Library,
     search: SearchSettings,
     anchor: Option<Arc<AnchorKeeper>>,
+    prices: Arc<Prices>,
+    status: Arc<dyn Status>,
     figures: FiguresCache,
+    counted: CountedSessions,
 }
 
 impl Pages {
-    /// Builds the state from the HTTP layer, the histories that every caller may read, the settings of searches, and the
-    /// keeper of the store's anchor, if it has one.
+    /// Builds the state from the HTTP layer, the histories that every caller may read, the settings of searches, the
+    /// keeper of the store's anchor, if it has one, the prices of models, and what shows the state of the server.
     pub fn new(
         http: HttpLayer,
         library: Library,
         search: SearchSettings,
         anchor: Option<Arc<AnchorKeeper>>,
+        prices: Arc<Prices>,
+        status: Arc<dyn Status>,
     ) -> Self {
         Self(Arc::new(Shared {
             http,
             library,
             search,
             anchor,
+            prices,
+            status,
             figures: FiguresCache::default(),
+            counted: CountedSessions::default(),
         }))
-    }
-
-    /// The keeper of the anchor; `None` without an anchor.
-    pub(crate) fn anchor(&self) -> Option<&AnchorKeeper> {
-        self.0.anchor.as_deref()
     }
 
     /// The histories of other programs.
@@ -57,9 +63,29 @@ impl Pages {
         &self.0.search
     }
 
+    /// The keeper of the anchor; `None` without an anchor.
+    pub(crate) fn anchor(&self) -> Option<&AnchorKeeper> {
+        self.0.anchor.as_deref()
+    }
+
+    /// The prices of models.
+    pub(crate) fn prices(&self) -> &Prices {
+        &self.0.prices
+    }
+
+    /// The state of the server.
+    pub(crate) fn status(&self) -> &dyn Status {
+        self.0.status.as_ref()
+    }
+
     /// The kept figures of sessions.
     pub(crate) fn figures(&self) -> &FiguresCache {
         &self.0.figures
+    }
+
+    /// The sessions that were counted last.
+    pub(crate) fn counted(&self) -> &CountedSessions {
+        &self.0.counted
     }
 }
 

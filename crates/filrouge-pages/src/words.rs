@@ -5,14 +5,20 @@ mod audit;
 mod conversation;
 mod frame;
 mod integrity;
+mod lineage;
+mod operations;
 mod sessions;
+mod statistics;
 
 pub(crate) use actions::ActionWords;
 pub(crate) use audit::AuditWords;
 pub(crate) use conversation::ConversationWords;
 pub(crate) use frame::FrameWords;
 pub(crate) use integrity::IntegrityWords;
+pub(crate) use lineage::LineageWords;
+pub(crate) use operations::OperationsWords;
 pub(crate) use sessions::SessionsWords;
+pub(crate) use statistics::StatisticsWords;
 
 /// A language in which pages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_http::HttpLayer;
 use filrouge_http::access::Authority;
 use filrouge_http::limits::{LargeResponsePermit, LimitSettings};
-use filrouge_pages::Pages;
+use filrouge_pages::{Pages, Prices, Status};
 use filrouge_projections::Projection;
 use filrouge_search::SearchSettings;
 use filrouge_store::WorkSize;
@@ -35,6 +35,8 @@ pub struct App {
     pub(crate) search: SearchSettings,
     /// The projections that this server feeds.
     pub(crate) projections: Arc<[Arc<Projection>]>,
+    /// The prices of models.
+    prices: Arc<Prices>,
 }
 
 impl Deref for App {
@@ -77,6 +79,7 @@ impl App {
             mcp: Arc::new(McpState::new(mcp)),
             search,
             projections: Arc::default(),
+            prices: Arc::new(Prices::built_in()),
             http,
         }
     }
@@ -88,13 +91,22 @@ impl App {
         self
     }
 
-    /// The state of the pages for people.
-    pub(crate) fn pages(&self) -> Pages {
+    /// Makes pages show costs by these prices.
+    #[must_use]
+    pub fn with_prices(mut self, prices: Prices) -> Self {
+        self.prices = Arc::new(prices);
+        self
+    }
+
+    /// The state of the pages for people, which show this status.
+    pub(crate) fn pages(&self, status: Arc<dyn Status>) -> Pages {
         Pages::new(
             self.http.clone(),
             self.mcp.library.clone(),
             self.search.clone(),
             self.anchor.clone(),
+            self.prices.clone(),
+            status,
         )
     }
 

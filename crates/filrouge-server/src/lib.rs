@@ -8,9 +8,11 @@ mod openapi;
 mod recordings;
 mod routes;
 mod serve;
+mod status;
 mod webhooks;
 
 pub use app::App;
+pub use filrouge_pages::{Prices, PricesError};
 pub use mcp::{McpSettings, serve_mcp};
 pub use serve::serve;
 pub use webhooks::{

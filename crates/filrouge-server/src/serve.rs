@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::routes;
+use crate::status::ServerStatus;
 use crate::webhooks::Webhooks;
 
 /// How often the sweep checks for turns with abandoned streams.
@@ -39,10 +40,11 @@ pub async fn serve(
         stop.await;
         stopping_app.stop();
     });
+    let status = ServerStatus::new(app.clone(), webhooks.feeds());
     let wires = vec![
         routes::wire(app.clone()),
         filrouge_openai::wire(HttpLayer::clone(&app)),
-        filrouge_pages::wire(app.pages()),
+        filrouge_pages::wire(app.pages(Arc::new(status))),
     ];
     let router = mount(&app, wires, "/openapi.json shows all routes");
     let ledger = app.engine().shared_ledger();

@@ -74,6 +74,14 @@ impl Webhooks {
         Ok(Self { webhooks, holder })
     }
 
+    /// What each webhook reports.
+    pub(crate) fn feeds(&self) -> Vec<WebhookFeed> {
+        let webhooks = self.webhooks.iter();
+        webhooks
+            .map(|(settings, _)| settings.feed.clone())
+            .collect()
+    }
+
     /// Starts one task per webhook, which delivers until `stopping` becomes true. A message in progress then gets a few
     /// seconds to finish.
     pub(crate) fn start(

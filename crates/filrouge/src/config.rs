@@ -27,6 +27,7 @@ mod layers;
 mod limits;
 mod mcp;
 mod opensearch;
+mod pages;
 mod projections;
 mod search;
 mod secret;
@@ -81,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) limits: LimitSettings,
     /// The host names that `/mcp` accepts in addition to this machine's names.
     pub(crate) mcp_hosts: Vec<String>,
+    /// The file with the prices of models; `None` for those of this build.
+    pub(crate) prices: Option<String>,
     pub(crate) search: SearchConfig,
     pub(crate) team: TeamConfig,
     pub(crate) webhooks: Vec<WebhookConfig>,
@@ -183,6 +186,7 @@ impl Config {
             access: AccessConfig::read(&mut layers, &tenant, &mut engine)?,
             limits: limits::read(&mut layers, &mut engine.limits)?,
             mcp_hosts: mcp::read(&mut layers)?,
+            prices: pages::read(&mut layers)?,
             search: SearchConfig::read(&mut layers)?,
             team: TeamConfig::read(&mut layers)?,
             webhooks: webhooks::read(&mut layers, &tenant)?,

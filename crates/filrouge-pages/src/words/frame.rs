@@ -8,6 +8,9 @@ super::words! {
         places: "Checks", "Contrôles", "Prüfungen";
         audit: "Audit", "Audit", "Audit";
         integrity: "Integrity", "Intégrité", "Integrität";
+        pages: "Pages", "Pages", "Seiten";
+        statistics: "Statistics", "Statistiques", "Statistik";
+        operations: "Operations", "Exploitation", "Betrieb";
         sign_in: "Sign in", "Se connecter", "Anmelden";
         sign_in_hint: "Sign in with an API key. An administrator creates one with: filrouge keys create", "Connectez-vous avec une clé d’API. Un administrateur en crée une avec : filrouge keys create", "Melden Sie sich mit einem API-Schlüssel an. Ein Administrator erzeugt ihn mit: filrouge keys create";
         sign_out: "Sign out", "Se déconnecter", "Abmelden";

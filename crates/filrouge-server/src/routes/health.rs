@@ -95,22 +95,27 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    /// The parts that do not work as they should, by the names of their members, each with the reason.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let reasons = [
+            ("read_only", &self.read_only),
+            ("integrity", &self.integrity),
+            ("anchor", &self.anchor),
+            ("issuer", &self.issuer),
+            ("keys", &self.keys),
+            ("hot", &self.hot),
+            ("store", &self.store),
+            ("search", &self.search),
+            ("projections", &self.projections),
+        ];
+        let reasons = reasons.into_iter();
+        reasons.filter_map(|(name, why)| Some((name, why.as_deref()?)))
+    }
+
     /// Whether any field reports a problem.
     pub(crate) fn is_degraded(&self) -> bool {
-        let reasons = [
-            &self.read_only,
-            &self.integrity,
-            &self.anchor,
-            &self.issuer,
-            &self.keys,
-            &self.hot,
-            &self.store,
-            &self.search,
-            &self.projections,
-        ];
         let has_waiting_writes = |s: &SpoolStanding| s.entries > 0 || s.dead_letters > 0 || s.down;
-        reasons.into_iter().any(Option::is_some)
-            || self.spool.as_ref().is_some_and(has_waiting_writes)
+        self.reasons().next().is_some() || self.spool.as_ref().is_some_and(has_waiting_writes)
     }
 }
 

@@ -14,7 +14,7 @@ use filrouge_search::SearchSettings;
 use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexer;
 use filrouge_search::ledger::LedgerFeed;
-use filrouge_server::{App, McpSettings, serve};
+use filrouge_server::{App, McpSettings, Prices, serve};
 use filrouge_sources::Library;
 use filrouge_store::{Durability, Ledger};
 use filrouge_types::SystemClock;
@@ -41,6 +41,7 @@ pub(super) async fn serve_histories(
 ) -> anyhow::Result<()> {
     let address = config.listen;
     let (mut access, webhooks) = config.server_settings()?;
+    let prices = prices(config)?;
     let embedder = config.search.embedder()?;
     // Without a token issuer and API keys, a server must listen only on loopback. A missing store has no API keys, so
     // the address is refused here, before the store is created.
@@ -108,7 +109,8 @@ pub(super) async fn serve_histories(
         mcp_settings,
         search_settings,
     )
-    .with_projections(projections);
+    .with_projections(projections)
+    .with_prices(prices);
     let feed_task = feed.map(|feed| {
         let stopping = app.stopping();
         tokio::spawn(async move { feed.run(stopping).await })
@@ -167,6 +169,16 @@ fn mcp_settings(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSe
     let library = open_sources(config, sources)?;
     tracing::warn!("everybody who may call this server can read the histories named by --source");
     Ok(McpSettings { library, hosts })
+}
+
+/// The prices of models: those of the file that the settings name, or those of this build.
+fn prices(config: &Config) -> anyhow::Result<Prices> {
+    let Some(path) = &config.prices else {
+        return Ok(Prices::built_in());
+    };
+    let refused = |why: String| Usage::new(format!("pages.prices: {path}: {why}"));
+    let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
+    Ok(Prices::parse(&text).map_err(|e| refused(e.to_string()))?)
 }
 
 /// Warns if ephemeral sessions are in this server's memory while other servers may share the store: those servers do
