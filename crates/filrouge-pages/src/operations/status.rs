@@ -1,0 +1,65 @@
+//! The port through which the pages see the server around them.
+
+use filrouge_types::{Failure, TenantId, Timestamp};
+use futures_util::future::BoxFuture;
+
+/// What a server knows of itself and the pages do not. The caller of these methods has checked the permission `observe`.
+pub trait Status: Send + Sync {
+    /// The parts of the server that do not work as they should, by the names of the members of `/readyz`, each with the
+    /// reason. The store is not asked.
+    fn degraded(&self) -> BoxFuture<'_, Vec<(&'static str, String)>>;
+
+    /// The webhooks that report the changes of this tenant, and all projections.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    fn deliveries<'a>(&'a self, tenant: &'a TenantId)
+    -> BoxFuture<'a, Result<Deliveries, Failure>>;
+}
+
+/// What a server sends to others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deliveries {
+    /// The webhooks.
+    pub webhooks: Vec<WebhookState>,
+    /// The projections.
+    pub projections: Vec<ProjectionState>,
+}
+
+/// The state of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookState {
+    /// The name.
+    pub name: String,
+    /// The commits from the first undelivered change to the newest.
+    pub lag_commits: u64,
+    /// The refused messages since the last delivered one.
+    pub failures: u64,
+    /// The reason of the newest refusal.
+    pub last_error: Option<String>,
+    /// When the refused batch is sent again.
+    pub retry_at: Option<Timestamp>,
+    /// When the receiver permanently refused messages.
+    pub disabled_at: Option<Timestamp>,
+    /// The abandoned batches.
+    pub dead_letters: u64,
+}
+
+/// The state of a projection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectionState {
+    /// The name.
+    pub name: String,
+    /// The commits that the queried generation lacks; `None` if it is not kept up to date.
+    pub lag_commits: Option<u64>,
+    /// The commits that the generation that is being filled lacks; `None` without one.
+    pub building_lag_commits: Option<u64>,
+    /// Sessions that were redacted or erased, and must still be cleaned in the target.
+    pub uncleaned: u64,
+    /// Sessions that the target refused or that cannot be read.
+    pub dead_letters: u64,
+    /// The newest failure.
+    pub last_error: Option<String>,
+    /// When the target is called again.
+    pub retry_at: Option<Timestamp>,
+}
