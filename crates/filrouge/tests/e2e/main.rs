@@ -91,6 +91,8 @@ mod pages_actions;
 mod pages_audit;
 mod pages_integrity;
 mod pages_visitor;
+mod pages_operations;
+mod pages_statistics;
 mod pdf;
 mod persist_trace;
 mod postgres;
