@@ -194,3 +194,8 @@ document.addEventListener("htmx:responseError", (event) => {
   follow();
 })();
 // End of Conversation
+// Operations: a notice says that the server does not answer, until a part is loaded again.
+document.addEventListener("htmx:afterRequest", (event) => {
+  const notice = document.getElementById("operations-lost");
+  if (notice) notice.hidden = event.detail.successful === true;
+});

@@ -98,6 +98,7 @@ pages! {
     sessions "docs/sessions.md";
     settings_page "docs/settings.md";
     sources "docs/sources.md";
+    statistics "docs/statistics.md";
     streams "docs/streams.md";
     tail "docs/tail.md";
     teams "docs/teams.md";
