@@ -160,7 +160,7 @@ impl Cost {
 
     /// The sum in hundredths of the currency, rounded half up.
     pub(crate) const fn hundredths(self) -> u128 {
-        (self.0 + 5_000_000_000) / 10_000_000_000
+        self.0.saturating_add(5_000_000_000) / 10_000_000_000
     }
 
     /// The sum with two decimals, or with four below one hundredth.

@@ -38,6 +38,13 @@ impl ServerStatus {
         Ok(states)
     }
 
+    async fn read_deliveries(&self, tenant: &TenantId) -> Result<Deliveries> {
+        Ok(Deliveries {
+            webhooks: self.webhooks_of(tenant).await?,
+            projections: self.projections().await?,
+        })
+    }
+
     async fn projections(&self) -> Result<Vec<ProjectionState>> {
         let mut states = Vec::new();
         for projection in self.app.projections.iter() {
@@ -62,16 +69,12 @@ impl Status for ServerStatus {
         Box::pin(async move {
             let (ready, _) = readiness(&self.app).await;
             let reasons = ready.reasons();
-            reasons.map(|(name, why)| (name, why.to_owned())).collect()
+            let reasons = reasons.map(|(name, why)| (name, why.to_owned()));
+            reasons.collect::<Vec<_>>()
         })
     }
 
     fn deliveries<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Deliveries>> {
-        Box::pin(async move {
-            Ok(Deliveries {
-                webhooks: self.webhooks_of(tenant).await?,
-                projections: self.projections().await?,
-            })
-        })
+        Box::pin(self.read_deliveries(tenant))
     }
 }

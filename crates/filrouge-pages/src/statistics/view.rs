@@ -155,7 +155,7 @@ impl Shown<'_> {
                 value: hundredths(&of(day)),
                 text: self.cost(&of(day)),
             });
-            let shown = |hundredths| format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            let shown = |value: u64| format!("{}.{:02}", value / 100, value % 100);
             columns(words.cost, &bars.collect::<Vec<_>>(), shown)
         };
         let rows = sums.days.iter().map(|(day, sums)| (date(*day), sums));
