@@ -46,7 +46,7 @@ fn webhooks(words: &OperationsWords, webhooks: &[WebhookState]) -> Markup {
         words.next_attempt,
     ];
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.webhooks) {
             table.figures {
                 (head(&columns))
                 tbody {
@@ -79,7 +79,7 @@ fn projections(words: &OperationsWords, projections: &[ProjectionState]) -> Mark
         words.next_attempt,
     ];
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.projections) {
             table.figures {
                 (head(&columns))
                 tbody {

@@ -154,7 +154,7 @@ fn table(words: &OperationsWords, weeks: &Weeks) -> Markup {
         words.threshold,
     ];
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.key_figures) {
             table.figures {
                 thead { tr { @for name in columns { th scope="col" { (name) } } } }
                 tbody { @for figure in figures(words) { (row(words, weeks, &figure)) } }

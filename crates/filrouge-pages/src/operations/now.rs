@@ -187,7 +187,7 @@ fn table(words: &OperationsWords, live: &LiveCalls) -> Markup {
         words.last_activity,
     ];
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.live_calls) {
             table.figures {
                 thead { tr { @for name in columns { th scope="col" { (name) } } } }
                 tbody {

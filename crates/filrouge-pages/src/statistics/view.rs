@@ -61,7 +61,7 @@ pub(super) fn with_descendants(words: &StatisticsWords, of: &SessionStatistics) 
         (words.tokens, |s| s.tokens.total()),
     ];
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.own) {
             table.figures {
                 thead { tr { td {} @for (name, _) in columns { th.number scope="col" { (name) } } } }
                 tbody {
@@ -207,7 +207,7 @@ impl Shown<'_> {
             words.cost,
         ];
         html! {
-            div.wide {
+            div.wide tabindex="0" role="group" aria-label=(name) {
                 table.figures {
                     thead {
                         tr {
