@@ -4,7 +4,6 @@ use axum::body::Body;
 use axum::http::Response;
 use filrouge_http::access::Permission;
 use filrouge_http::response::text;
-use filrouge_types::SessionId;
 use maud::{DOCTYPE, Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -42,9 +41,9 @@ pub(crate) fn page(visit: &Visit, title: &str, content: &Markup) -> Response<Bod
     html_response(&document(visit.language, title, &navigation, content))
 }
 
-/// A session's id as a segment of a path.
-pub(crate) fn session_segment(id: &SessionId) -> String {
-    utf8_percent_encode(id.as_str(), SEGMENT).to_string()
+/// An id as a segment of a path.
+pub(crate) fn segment(id: &str) -> String {
+    utf8_percent_encode(id, SEGMENT).to_string()
 }
 
 /// Returns a part of a page, for scripts.

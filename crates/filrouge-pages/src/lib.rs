@@ -84,6 +84,7 @@ pub fn wire(pages: Pages) -> Wire {
         )
         .merge(actions::routes())
         .route(lineage::PATH, get(lineage::show))
+        .route(lineage::HISTORY_PATH, get(lineage::show_history))
         .route(statistics::PATH, get(statistics::of_tenant))
         .route(statistics::SESSION_PATH, get(statistics::of_session))
         .route(operations::PATH, get(operations::show))

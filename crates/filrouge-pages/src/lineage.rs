@@ -1,57 +1,92 @@
-//! `/ui/sessions/{session_id}/lineage`: the ancestors, siblings and descendants of a session as a drawn tree.
+//! `/ui/sessions/{session_id}/lineage`: the ancestors, siblings and descendants of a session as a drawn tree; the same
+//! of a session of another program's history.
+
+mod rails;
 
 use std::iter::once;
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use filrouge_engine::caller::may;
 use filrouge_engine::{Lineage, Relative};
 use filrouge_http::extract::SessionAccess;
+use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
+use filrouge_sources::LibraryError;
+use filrouge_sources::library::lineage as foreign;
+use filrouge_sources::library::list::Row;
 use filrouge_store::WorkSize;
+use filrouge_types::{ErrorCode, Timestamp};
 use maud::{Markup, html};
+use serde::Deserialize;
+use tokio::task::spawn_blocking;
 
 use crate::Pages;
-use crate::layout::{page, session_segment};
+use crate::layout::{page, segment};
 use crate::sessions::time;
 use crate::visit::Visit;
 use crate::words::LineageWords;
 
+use rails::{LEVELS_MAX, Rail, rails};
+
 /// The route of a lineage.
 pub(crate) const PATH: &str = "/ui/sessions/{session_id}/lineage";
 
-/// The maximum number of levels that are indented.
-const LEVELS_MAX: usize = 16;
+/// The route of a lineage in another program's history.
+pub(crate) const HISTORY_PATH: &str = "/ui/histories/{source}/{session_id}/lineage";
 
 /// A session in the tree.
 struct Node {
     /// The number of steps from the root.
     level: usize,
-    session: Relative,
+    session: Linked,
     is_current: bool,
 }
 
-/// What is drawn before a session at one level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rail {
-    /// Nothing.
-    Blank,
-    /// A line that passes by, to a later session of this level.
-    Past,
-    /// The branch to the session; further ones follow.
-    Branch,
-    /// The branch to the last session of its parent.
-    Last,
+/// What the tree shows of a session.
+struct Linked {
+    id: String,
+    address: String,
+    title: Option<String>,
+    status: Option<&'static str>,
+    created: Option<Timestamp>,
 }
 
-impl Rail {
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Blank => "rail",
-            Self::Past => "rail past",
-            Self::Branch => "rail branch",
-            Self::Last => "rail last",
+impl From<&Relative> for Linked {
+    fn from(session: &Relative) -> Self {
+        Self {
+            id: session.session_id.to_string(),
+            address: format!("/ui/sessions/{}", segment(session.session_id.as_str())),
+            title: session.title.as_deref().map(str::to_owned),
+            status: Some(session.status.as_str()),
+            created: Some(session.created_at),
         }
     }
+}
+
+impl From<&Row> for Linked {
+    fn from(row: &Row) -> Self {
+        Self {
+            id: row.id.clone(),
+            address: format!(
+                "/ui/histories/{}/{}",
+                segment(&row.source),
+                segment(&row.id)
+            ),
+            title: row.title.clone(),
+            status: None,
+            created: Timestamp::from_millis(row.created),
+        }
+    }
+}
+
+/// The relatives of a session.
+struct Relatives {
+    /// From the root down to the parent.
+    ancestors: Vec<Linked>,
+    session: Linked,
+    siblings: Vec<Linked>,
+    /// Each after its parent, with the number of steps down to it.
+    descendants: Vec<(usize, Linked)>,
 }
 
 /// Shows the lineage of a session.
@@ -69,22 +104,123 @@ pub(crate) async fn show(
     let session = pages.sessions.get(&access.caller, &access.session).await?;
     drop(permit);
     let words = LineageWords::of(visit.language);
-    let nodes = nodes(&lineage, session.into());
-    let rails = rails(&nodes.iter().map(|node| node.level).collect::<Vec<_>>());
-    let content = html! {
-        h1 { (words.lineage) }
+    let notes = html! {
         @if lineage.cycle { p.note { (words.cycle) } }
         @if lineage.truncated { p.note { (words.truncated) } }
         @if !lineage.findings.is_empty() { p.note { (words.damaged) " " (lineage.findings.len()) } }
         @if !lineage.gaps.is_empty() { p.note { (words.gap) } }
+    };
+    let relatives = of_ledger(&lineage, &session.into());
+    let forks = lineage.forks.iter().map(Linked::from);
+    let content = content(words, &notes, relatives, forks);
+    Ok(page(&visit, words.lineage, &content))
+}
+
+/// The name of a history in a path.
+#[derive(Deserialize)]
+pub(crate) struct HistoryName {
+    source: String,
+}
+
+/// Shows the lineage of a session of another program's history.
+pub(crate) async fn show_history(
+    State(pages): State<Pages>,
+    visit: Visit,
+    Path(of): Path<HistoryName>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
+    // This reads files, and compares sessions, so the number of concurrent requests is limited.
+    let permit = pages
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let permit = permit.await?;
+    let (library, id) = (pages.library().clone(), access.session.to_string());
+    let read = spawn_blocking(move || (foreign::lineage(&library, &id), permit));
+    let (lineage, permit) = read
+        .await
+        .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+    drop(permit);
+    let lineage = lineage.map_err(problem)?;
+    if lineage.session.source != of.source {
+        return Err(problem(LibraryError::NoSession(access.session.to_string())));
+    }
+    let words = LineageWords::of(visit.language);
+    let notes = html! {
+        @if lineage.cycle { p.note { (words.cycle) } }
+        @if !lineage.gaps.is_empty() { p.note { (words.gap) } }
+        @for notice in &lineage.notices { p.note { bdi { (notice) } } }
+    };
+    let forks = lineage.forked_from.iter().chain(&lineage.forks);
+    let forks = forks.map(|fork| Linked::from(&fork.session));
+    let content = content(words, &notes, of_history(&lineage), forks);
+    Ok(page(&visit, words.lineage, &content))
+}
+
+fn problem(error: LibraryError) -> Problem {
+    let code = match error {
+        LibraryError::NoSession(_) => ErrorCode::SessionNotFound,
+        LibraryError::Invalid(_) => ErrorCode::Invalid,
+        LibraryError::Unavailable(failure) => return failure.into(),
+        LibraryError::Unreadable(..) | LibraryError::Cancelled => ErrorCode::StoreUnavailable,
+    };
+    Problem::new(code, error.to_string())
+}
+
+fn of_ledger(lineage: &Lineage, session: &Relative) -> Relatives {
+    let below = lineage.tree().into_iter();
+    let below = below.map(|below| {
+        let depth = usize::try_from(below.depth).unwrap_or(LEVELS_MAX);
+        (depth, Linked::from(&below.session))
+    });
+    Relatives {
+        ancestors: lineage.parents.iter().rev().map(Linked::from).collect(),
+        session: session.into(),
+        siblings: lineage.siblings.iter().map(Linked::from).collect(),
+        descendants: below.collect(),
+    }
+}
+
+fn of_history(lineage: &foreign::Lineage) -> Relatives {
+    let linked = |relative: &foreign::Relative| Linked::from(&relative.session);
+    let below = lineage.child_sessions.iter();
+    Relatives {
+        ancestors: lineage.parent_sessions.iter().rev().map(linked).collect(),
+        session: Linked::from(&lineage.session),
+        siblings: lineage.siblings.iter().map(linked).collect(),
+        descendants: below.map(|below| (below.depth, linked(below))).collect(),
+    }
+}
+
+/// The page's content. `forks` are sessions that began as a copy of the session, or of which it is one.
+fn content(
+    words: &LineageWords,
+    notes: &Markup,
+    relatives: Relatives,
+    forks: impl Iterator<Item = Linked>,
+) -> Markup {
+    let forks = forks.map(|session| Node {
+        level: 0,
+        session,
+        is_current: false,
+    });
+    let forks: Vec<Node> = forks.collect();
+    let nodes = nodes(relatives);
+    let rails = rails(&nodes.iter().map(|node| node.level).collect::<Vec<_>>());
+    html! {
+        h1 { (words.lineage) }
+        (notes)
         ol.lineage {
             @for (node, rails) in nodes.iter().zip(&rails) { (row(words, node, rails)) }
         }
-        @if nodes.len() == 1 {
+        @if !forks.is_empty() {
+            section {
+                h2 { (words.forks) }
+                ol.lineage { @for fork in &forks { (row(words, fork, &[])) } }
+            }
+        } @else if nodes.len() == 1 {
             section.empty { h2 { (words.alone) } p { (words.alone_hint) } }
         }
-    };
-    Ok(page(&visit, words.lineage, &content))
+    }
 }
 
 fn row(words: &LineageWords, node: &Node, rails: &[Rail]) -> Markup {
@@ -96,9 +232,10 @@ fn row(words: &LineageWords, node: &Node, rails: &[Rail]) -> Markup {
             span.rails aria-hidden="true" { @for rail in rails { span class=(rail.class()) {} } }
             span.node {
                 span.unseen { (words.level) " " (node.level + 1) ": " }
-                a href={ "/ui/sessions/" (session_segment(&session.session_id)) } aria-current=[current] { bdi { (title) } }
+                a href=(session.address) aria-current=[current] { bdi { (title) } }
                 @if node.is_current { " " span.pill { (words.this_session) } }
-                " " span.meta { (session.status.as_str()) " · " (time(session.created_at)) }
+                @if let Some(status) = session.status { " " span.meta { (status) } }
+                @if let Some(created) = session.created { " " span.meta { (time(created)) } }
             }
         }
     }
@@ -106,24 +243,21 @@ fn row(words: &LineageWords, node: &Node, rails: &[Rail]) -> Markup {
 
 /// The tree, each parent directly before its children: the ancestors from the root down, then the siblings and the
 /// session itself in the order of creation, with the session's descendants below it.
-fn nodes(lineage: &Lineage, session: Relative) -> Vec<Node> {
-    let level = lineage.parents.len();
-    let ancestors = lineage.parents.iter().rev().enumerate();
+fn nodes(relatives: Relatives) -> Vec<Node> {
+    let level = relatives.ancestors.len();
+    let ancestors = relatives.ancestors.into_iter().enumerate();
     let mut nodes: Vec<Node> = ancestors
         .map(|(level, session)| Node {
             level,
-            session: session.clone(),
+            session,
             is_current: false,
         })
         .collect();
-    let age = |session: &Relative| (session.created_at, session.session_id.clone());
-    let mut children: Vec<(Relative, bool)> = lineage
-        .siblings
-        .iter()
-        .map(|sibling| (sibling.clone(), false))
-        .chain(once((session, true)))
-        .collect();
-    children.sort_by_key(|(session, _)| age(session));
+    let siblings = relatives.siblings.into_iter().map(|one| (one, false));
+    let mut children: Vec<(Linked, bool)> =
+        siblings.chain(once((relatives.session, true))).collect();
+    children.sort_by(|(a, _), (b, _)| (a.created, &a.id).cmp(&(b.created, &b.id)));
+    let mut below = relatives.descendants;
     for (session, is_current) in children {
         nodes.push(Node {
             level,
@@ -131,62 +265,13 @@ fn nodes(lineage: &Lineage, session: Relative) -> Vec<Node> {
             is_current,
         });
         if is_current {
-            nodes.extend(lineage.tree().into_iter().map(|below| Node {
-                level: level + usize::try_from(below.depth).unwrap_or(usize::MAX - level),
-                session: below.session.clone(),
+            let below = std::mem::take(&mut below).into_iter();
+            nodes.extend(below.map(|(depth, session)| Node {
+                level: level + depth,
+                session,
                 is_current: false,
             }));
         }
     }
     nodes
-}
-
-/// What is drawn before each session of a tree, given the levels of its sessions, each parent before its children. Levels
-/// beyond [`LEVELS_MAX`] are drawn at the last one.
-fn rails(levels: &[usize]) -> Vec<Vec<Rail>> {
-    // Whether a later session of each level follows before one of a lower level.
-    let mut follows: Vec<bool> = Vec::new();
-    let mut drawn = Vec::with_capacity(levels.len());
-    for level in levels.iter().rev() {
-        let level = (*level).min(LEVELS_MAX);
-        follows.resize(level + 1, false);
-        let passing = (1..level).map(|at| match follows.get(at) {
-            Some(true) => Rail::Past,
-            _ => Rail::Blank,
-        });
-        let own = match follows.get(level) {
-            Some(true) => Rail::Branch,
-            _ => Rail::Last,
-        };
-        drawn.push(passing.chain((level > 0).then_some(own)).collect());
-        if let Some(follows) = follows.get_mut(level) {
-            *follows = true;
-        }
-    }
-    drawn.reverse();
-    drawn
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Rail::{Blank, Branch, Last, Past};
-    use super::*;
-
-    #[test]
-    fn lines_lead_from_parents_to_children() {
-        // root, a, a1, a2, b, b1
-        let drawn = rails(&[0, 1, 2, 2, 1, 2]);
-        assert_eq!(
-            drawn,
-            [
-                vec![],
-                vec![Branch],
-                vec![Past, Branch],
-                vec![Past, Last],
-                vec![Last],
-                vec![Blank, Last],
-            ]
-        );
-        assert_eq!(rails(&[40]).first().map(Vec::len), Some(LEVELS_MAX));
-    }
 }

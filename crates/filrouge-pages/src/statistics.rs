@@ -18,7 +18,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::Pages;
-use crate::layout::{page, session_segment};
+use crate::layout::{page, segment};
 use crate::prices::{DAY, day_of};
 use crate::visit::Visit;
 use crate::words::StatisticsWords;
@@ -129,7 +129,7 @@ pub(crate) async fn of_session(
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let content = html! {
         h1 { (words.statistics) }
-        p { a href={ "/ui/sessions/" (session_segment(&session.session_id)) } { bdi { (title) } } }
+        p { a href={ "/ui/sessions/" (segment(session.session_id.as_str())) } { bdi { (title) } } }
         (view::with_descendants(words, &statistics))
         (shown.sums())
     };

@@ -9,7 +9,7 @@ use filrouge_types::{Failure, Timestamp};
 use maud::{Markup, html};
 
 use crate::Pages;
-use crate::layout::session_segment;
+use crate::layout::segment;
 use crate::sessions::time;
 use crate::words::OperationsWords;
 
@@ -195,7 +195,7 @@ fn table(words: &OperationsWords, live: &LiveCalls) -> Markup {
                         @let session = &call.session;
                         tr {
                             th scope="row" {
-                                a href={ "/ui/sessions/" (session_segment(&session.session_id)) } {
+                                a href={ "/ui/sessions/" (segment(session.session_id.as_str())) } {
                                     bdi { (session.title.as_deref().unwrap_or(session.session_id.as_str())) }
                                 }
                             }

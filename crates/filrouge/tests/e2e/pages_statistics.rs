@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
 use crate::http::Response;
-use crate::world::World;
+use crate::world::{World, copy_tree, fixture};
 
 const PRICES: &str = r#"
 currency = "EUR"
@@ -224,4 +224,33 @@ fn a_lineage_is_a_tree_of_links() {
     let shown = page(&alone, "/ui/sessions/bobs/lineage").text;
     assert!(!shown.contains("the root"), "{shown}");
     assert!(shown.contains("that you cannot see"), "{shown}");
+}
+
+#[test]
+fn a_lineage_in_another_programs_history_is_a_tree_of_links() {
+    let world = World::new();
+    copy_tree(&fixture("opencode-sqlite"), &world.path("db"));
+    let source = format!("opencode:{}", world.path("db").display());
+    let server = world.serve_with(&["--source", &source]);
+    let caller = Caller::anonymous(&server);
+    let id = "ses_44d7e2498ffeZiLHSX5VGd5h4c";
+    let shown = page(&caller, &format!("/ui/histories/opencode/{id}/lineage")).text;
+    let places = [
+        "ses_44d7e256bffeMrEzO0kYZqUDmM",
+        id,
+        "ses_44d7e22f0ffe1geuGPwwQjraE3",
+    ]
+    .map(|id| {
+        let link = format!("<a href=\"/ui/histories/opencode/{id}\"");
+        shown
+            .find(&link)
+            .unwrap_or_else(|| panic!("{link}: {shown}"))
+    });
+    assert!(places.is_sorted(), "{places:?}: {shown}");
+    let forked = "/ui/histories/opencode/ses_44d7e2990ffe5WPQFo0rjBoLz8/lineage";
+    assert!(page(&caller, forked).text.contains("<h2>Forks</h2>"));
+    for path in ["codex/ses_44d7e2498ffeZiLHSX5VGd5h4c", "opencode/none"] {
+        let absent = caller.send("GET", &format!("/ui/histories/{path}/lineage"), None);
+        assert_eq!(absent.status, 404, "{absent:?}");
+    }
 }
