@@ -22,7 +22,7 @@ use tokio::task::spawn_blocking;
 
 use crate::Pages;
 use crate::layout::{page, segment};
-use crate::sessions::time;
+use crate::format::time;
 use crate::visit::Visit;
 use crate::words::LineageWords;
 

@@ -4,7 +4,7 @@ use filrouge_types::Failure;
 use maud::{Markup, html};
 
 use super::status::{Deliveries, ProjectionState, WebhookState};
-use crate::sessions::time;
+use crate::format::time;
 use crate::words::OperationsWords;
 
 /// Shows webhooks and projections; if they cannot be read, the reason.
