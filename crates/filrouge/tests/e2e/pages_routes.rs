@@ -1,0 +1,283 @@
+//! The routes of the pages: what each answers, and that it shows nobody another owner's data.
+
+mod code;
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use self::code::routes_in_code;
+use crate::caller::{Caller, key};
+use crate::http::{Client, Response};
+use crate::world::{Server, World};
+
+/// A route of the pages.
+pub(crate) struct Route {
+    method: &'static str,
+    path: &'static str,
+    /// The name of the page, if the route answers with an entire page.
+    pub(crate) page: Option<&'static str>,
+    /// What tests send: queries, or the fields of forms. Each contains everything that the route requires.
+    sent: &'static [&'static str],
+}
+
+const fn page(path: &'static str, name: &'static str, queries: &'static [&'static str]) -> Route {
+    Route {
+        method: "GET",
+        path,
+        page: Some(name),
+        sent: queries,
+    }
+}
+
+const fn part(path: &'static str, queries: &'static [&'static str]) -> Route {
+    Route {
+        method: "GET",
+        path,
+        page: None,
+        sent: queries,
+    }
+}
+
+const fn form(path: &'static str, fields: &'static [&'static str]) -> Route {
+    Route {
+        method: "POST",
+        path,
+        page: None,
+        sent: fields,
+    }
+}
+
+/// All routes. A test compares them with the sources.
+pub(crate) const ROUTES: &[Route] = &[
+    page(
+        "/",
+        "sessions",
+        &["", "q=harbour", "q=is:failed", "q=nobody-said-this"],
+    ),
+    part("/ui/arrivals", &[""]),
+    page("/ui/sessions/{session_id}", "conversation", &["", "at=2"]),
+    part("/ui/sessions/{session_id}/part", &["", "after=1"]),
+    part("/ui/sessions/{session_id}/thread", &[""]),
+    part("/ui/sessions/{session_id}/live", &[""]),
+    page("/ui/sessions/{session_id}/items/{seq}", "item", &[""]),
+    page(
+        "/ui/sessions/{session_id}/context",
+        "context",
+        &["", "format=openai-chat"],
+    ),
+    part("/ui/sessions/{session_id}/export", &["", "format=html"]),
+    page("/ui/histories/{source}/{session_id}", "history", &[""]),
+    part("/ui/histories/{source}/{session_id}/part", &[""]),
+    form("/ui/sign-in", &["key=frk_unknown_unknown"]),
+    form("/ui/sign-out", &[""]),
+    part("/ui/assets/{name}", &[""]),
+];
+
+/// The values of the parameters in paths.
+#[derive(Clone)]
+pub(crate) struct Ids {
+    pub(crate) session: String,
+    pub(crate) turn: String,
+}
+
+impl Route {
+    /// The targets, or for a form the path with each of the bodies.
+    pub(crate) fn requests(&self, ids: &Ids) -> Vec<(String, &'static str)> {
+        let path = self
+            .path
+            .replace("{session_id}", &ids.session)
+            .replace("{turn_id}", &ids.turn)
+            .replace("{seq}", "1")
+            .replace("{source}", "claude-code")
+            .replace("{name}", "pages.js");
+        assert!(!path.contains('{'), "tests do not fill in {path}");
+        let request = |sent: &&'static str| match (self.method, *sent) {
+            ("POST", fields) => (path.clone(), fields),
+            (_, "") => (path.clone(), ""),
+            (_, query) => (format!("{path}?{query}"), ""),
+        };
+        self.sent.iter().map(request).collect()
+    }
+}
+
+/// The entire pages: their names and targets.
+pub(crate) fn pages(ids: &Ids) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for route in ROUTES {
+        let Some(name) = route.page else { continue };
+        for (number, (target, _)) in route.requests(ids).into_iter().enumerate() {
+            let name = match number {
+                0 => name.to_owned(),
+                _ => format!("{name}-{number}"),
+            };
+            all.push((name, target));
+        }
+    }
+    all
+}
+
+/// A person with a cookie of a sign-in.
+pub(crate) struct Visitor {
+    client: Client,
+    cookie: String,
+}
+
+impl Visitor {
+    /// Signs in with a key.
+    pub(crate) fn sign_in(server: &Server, key: &str) -> Self {
+        let mut visitor = Self {
+            client: server.client(),
+            cookie: String::new(),
+        };
+        let response = visitor.send("POST", "/ui/sign-in", &format!("key={key}"));
+        assert_eq!(response.status, 303, "{response:?}");
+        let cookie = response.header("set-cookie").unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        visitor.cookie = format!("cookie: {cookie}\r\n");
+        visitor
+    }
+
+    /// Sends a request as a browser sends it from a page of the server.
+    fn send(&self, method: &str, target: &str, body: &str) -> Response {
+        let headers = format!("sec-fetch-site: same-origin\r\n{}", self.cookie);
+        if method == "GET" {
+            return self.client.send_without_body(method, target, &headers);
+        }
+        let text = format!(
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\n{headers}connection: close\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.client.send_bytes(text.as_bytes())
+    }
+}
+
+/// A word in every text of the other owner.
+const CANARY: &str = "cobalt";
+
+/// Records a session of the caller with a word in every text; returns its ids.
+fn record(caller: &Caller, session: &str, word: &str) -> Ids {
+    let created = json!({ "session_id": session, "title": format!("harbour {word}"), "project_id": word,
+        "metadata": { "note": word } });
+    caller.post("", &created).wrote(201);
+    let call = json!({ "type": "tool_call", "call_id": "1", "name": word, "args": { "in": word } });
+    let result = json!({ "type": "tool_result", "call_id": "1", "ok": true, "content": word });
+    let turn = json!({ "request_id": format!("r-{word}"), "question_neutral": format!("harbour {word}?"),
+        "answer_neutral": format!("harbour {word}."), "metadata": { "note": word }, "items": [
+            { "role": "assistant", "channel": "tool_call", "agent": word, "model": word, "parts": [call] },
+            { "role": "tool", "channel": "tool_result", "parts": [result] },
+        ] });
+    let path = format!("/{session}/turns");
+    let turn = caller.post(&path, &turn).wrote(201);
+    let event = json!({ "key": "e", "kind": word, "detail": { "note": word } });
+    caller
+        .post(&format!("/{session}/events"), &event)
+        .wrote(201);
+    let failed = json!({ "request_id": "fails", "question_neutral": format!("harbour {word}?") });
+    let failed = caller.post(&path, &failed).wrote(201);
+    let failure = json!({ "error": { "code": word, "message": word } });
+    let failed = failed["turn_id"].as_str().unwrap();
+    caller
+        .post(&format!("{path}/{failed}/fail"), &failure)
+        .wrote(200);
+    Ids {
+        session: session.to_owned(),
+        turn: turn["turn_id"].as_str().unwrap().to_owned(),
+    }
+}
+
+/// The answer to the route's request with `asked`, as if it had been sent with `shown`.
+fn answer_as_of(visitor: &Visitor, route: &Route, asked: &Ids, shown: &Ids) -> Vec<(u16, String)> {
+    let requests = route.requests(asked).into_iter();
+    let answers = requests.map(|(target, body)| {
+        let response = visitor.send(route.method, &target, body);
+        let text = response.text.replace(&asked.session, &shown.session);
+        (response.status, text.replace(&asked.turn, &shown.turn))
+    });
+    answers.collect()
+}
+
+#[test]
+fn no_route_shows_another_owners_data() {
+    let world = World::new();
+    let keys = ["ada", "bob"].map(|name| key(&world, &["--role", "user", "--identity", name]));
+    let server = world.serve();
+    let [ada, bob] = [0, 1].map(|n| Caller::with_credentials(&server, &keys[n]));
+    let hers = record(&ada, "her-session", "amber");
+    let his = record(&bob, "his-session", CANARY);
+    let [ada, bob] = [0, 1].map(|n| Visitor::sign_in(&server, &keys[n]));
+    let absent = Ids {
+        session: "non-session".to_owned(),
+        turn: "00000000-0000-5000-8000-000000000000".to_owned(),
+    };
+    let in_her_session = |turn: &Ids| Ids {
+        session: hers.session.clone(),
+        turn: turn.turn.clone(),
+    };
+    for route in ROUTES {
+        let shown = format!("{} {}", route.method, route.path);
+        if route.path.contains("{session_id}") {
+            let answers = answer_as_of(&ada, route, &his, &his);
+            for (status, text) in &answers {
+                assert!((400..500).contains(status), "{shown}: {status} {text}");
+                assert!(!text.contains(CANARY), "{shown}: {text}");
+            }
+            assert_eq!(answers, answer_as_of(&ada, route, &absent, &his), "{shown}");
+        }
+        if route.path.contains("{turn_id}") {
+            let his_turn = in_her_session(&his);
+            assert_eq!(
+                answer_as_of(&ada, route, &his_turn, &his_turn),
+                answer_as_of(&ada, route, &in_her_session(&absent), &his_turn),
+                "{shown}"
+            );
+        }
+        if !route.path.contains("{session_id}") && route.path != "/ui/sign-out" {
+            for (target, body) in route.requests(&hers) {
+                let text = ada.send(route.method, &target, body).text;
+                assert!(!text.contains(CANARY), "{target}: {text}");
+                assert!(!text.contains(&his.session), "{target}: {text}");
+            }
+        }
+    }
+    // He sees what she does not, so the checks above look for what pages show.
+    for target in ["/".to_owned(), format!("/ui/sessions/{}", his.session)] {
+        let text = bob.send("GET", &target, "").text;
+        assert!(text.contains(CANARY), "{target}: {text}");
+    }
+    server.stop();
+}
+
+#[test]
+fn without_a_sign_in_every_page_is_the_form_to_sign_in() {
+    let world = World::new();
+    let key = key(&world, &["--role", "user", "--identity", "ada"]);
+    let server = world.serve();
+    let hers = record(
+        &Caller::with_credentials(&server, &key),
+        "her-session",
+        CANARY,
+    );
+    let client = server.client();
+    for (_, target) in pages(&hers) {
+        for cookie in ["", "cookie: filrouge-sign-in=forged.forged\r\n"] {
+            let response = client.send_without_body("GET", &target, cookie);
+            assert_eq!(response.status, 401, "{target}: {response:?}");
+            assert!(response.text.contains("type=\"password\""), "{target}");
+            assert!(!response.text.contains(CANARY), "{target}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn every_route_has_a_check() {
+    let routes = routes_in_code();
+    let listed = ROUTES.iter();
+    let listed: BTreeSet<_> = listed
+        .map(|route| (route.method.to_owned(), route.path.to_owned()))
+        .collect();
+    assert!(routes.len() >= 7, "{routes:?}");
+    assert_eq!(routes, listed, "ROUTES of this file lists all routes");
+}
