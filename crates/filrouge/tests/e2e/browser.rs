@@ -115,6 +115,12 @@ impl Browser {
         self.command("/url", &json!({ "url": url }));
     }
 
+    /// The URL of the page.
+    pub(crate) fn address(&self) -> String {
+        let address = self.script("return location.href", &[]);
+        address.as_str().unwrap().to_owned()
+    }
+
     /// Runs the body of a function in the page; waits for the promise that it returns.
     #[track_caller]
     pub(crate) fn script(&self, text: &str, arguments: &[Value]) -> Value {

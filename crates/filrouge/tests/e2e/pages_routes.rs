@@ -55,7 +55,8 @@ pub(crate) const ROUTES: &[Route] = &[
         "sessions",
         &["", "q=harbour", "q=is:failed", "q=nobody-said-this"],
     ),
-    part("/ui/arrivals", &[""]),
+    part("/ui/new-sessions", &["", "q=harbour"]),
+    part("/ui/sessions/{session_id}/figures", &[""]),
     page("/ui/sessions/{session_id}", "conversation", &["", "at=2"]),
     part("/ui/sessions/{session_id}/part", &["", "after=1"]),
     part("/ui/sessions/{session_id}/thread", &[""]),
@@ -81,15 +82,18 @@ pub(crate) struct Ids {
     pub(crate) turn: String,
 }
 
+/// A session in the history of another program: its source and id. Tests copy the history.
+const IN_HISTORY: &str = "claude-code/1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f";
+
 impl Route {
     /// The targets, or for a form the path with each of the bodies.
     pub(crate) fn requests(&self, ids: &Ids) -> Vec<(String, &'static str)> {
         let path = self
             .path
+            .replace("{source}/{session_id}", IN_HISTORY)
             .replace("{session_id}", &ids.session)
             .replace("{turn_id}", &ids.turn)
             .replace("{seq}", "1")
-            .replace("{source}", "claude-code")
             .replace("{name}", "pages.js");
         assert!(!path.contains('{'), "tests do not fill in {path}");
         let request = |sent: &&'static str| match (self.method, *sent) {

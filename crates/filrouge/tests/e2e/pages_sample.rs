@@ -4,8 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
+use crate::caller::key;
 use crate::http::Client;
-use crate::pages_routes::Ids;
+use crate::pages_routes::{Ids, pages};
+use crate::world::{World, copy_tree, fixture};
 
 /// The session with the rich conversation.
 const SESSION: &str = "nightly-deploy";
@@ -66,8 +69,39 @@ const OTHERS: [Other; 6] = [
     ],
 ];
 
+/// Opens a page, and waits until its scripts have loaded its parts.
+pub(crate) fn open(browser: &Browser, url: &str) {
+    browser.open(url);
+    let loaded = "document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling') === null";
+    browser.until("the parts are loaded", loaded, &[]);
+}
+
+/// Calls `visit` with the name and URL of every page of a history, of a failure, of an empty store, and of the form to
+/// sign in.
+pub(crate) fn visit_pages(browser: &Browser, visit: impl Fn(&str, &str)) {
+    let world = World::on_sqlite();
+    copy_tree(&fixture("claude-code"), &world.path(".claude"));
+    let server = world.serve();
+    let ids = record(&server.client());
+    for (name, target) in pages(&ids) {
+        visit(&name, &format!("{}{target}", server.origin()));
+    }
+    visit("failure", &format!("{}/ui/sessions/none", server.origin()));
+    server.stop();
+    let world = World::on_sqlite();
+    let server = world.serve();
+    visit("empty", server.origin());
+    key(&world, &["--role", "admin"]);
+    // Running servers notice a new key within seconds.
+    let asks = "fetch('/').then((response) => response.status === 401)";
+    open(browser, &format!("{}/ui/sessions/none", server.origin()));
+    browser.until("the server asks for a key", asks, &[]);
+    visit("sign-in", server.origin());
+    server.stop();
+}
+
 /// Records the history; returns the ids of the rich conversation, and of a turn in it.
-pub(crate) fn record(client: &Client) -> Ids {
+fn record(client: &Client) -> Ids {
     for other in &OTHERS {
         record_other(client, other);
     }
@@ -121,8 +155,8 @@ fn call(id: &str, name: &str, args: Value, content: Value) -> [Value; 2] {
     [item("tool_call", call), result]
 }
 
-/// Records a turn with reasoning, a command, an edit, JSON, a picture, and an answer in two languages.
-fn record_investigation(client: &Client) -> Value {
+/// Reasoning, a command, JSON, a picture, and an edit.
+fn investigation() -> Vec<Value> {
     let picture = STANDARD.encode(include_bytes!("pages_sample/latency.png"));
     let picture = format!("data:image/png;base64,{picture}");
     let reasoning = json!({ "type": "reasoning", "text": "The deploy stopped after the health check. Either the \
@@ -155,6 +189,11 @@ fn record_investigation(client: &Client) -> Value {
         edit,
         json!("deploy/health.toml is changed"),
     ));
+    items
+}
+
+/// Records a turn with everything that happened in it, and with an answer in two languages.
+fn record_investigation(client: &Client) -> Value {
     let answer = "The first request after a start takes **4.1 s**, and the health check gave up after 2 s.\n\n\
         1. The cache of prices is filled by the first request.\n2. The limit was lowered on 3 November.\n\n\
         I raised the limit:\n\n```toml\ntimeout_s = 10\nretries = 2\n```\n\n\
@@ -164,7 +203,7 @@ fn record_investigation(client: &Client) -> Value {
         "question_translated": "Pourquoi le déploiement de la nuit a-t-il échoué, et peux-tu le réparer ?" });
     let turn = client.post(&turns(), &turn).wrote(201);
     let path = format!("{}/{}", turns(), turn["turn_id"].as_str().unwrap());
-    let items = json!({ "items": items });
+    let items = json!({ "items": investigation() });
     client.post(&format!("{path}/items"), &items).wrote(201);
     let translated = "La première requête après un démarrage dure **4,1 s**, et le contrôle abandonnait après 2 s. \
         J’ai relevé la limite à 10 s.";

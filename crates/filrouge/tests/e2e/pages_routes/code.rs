@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
-use syn::{Expr, ExprLit, ExprMethodCall, ItemConst, Lit};
+use syn::{Expr, ExprLit, ExprMethodCall, ItemConst, Lit, UsePath, UseTree};
 
 /// The method and the path of each route.
 pub(super) fn routes_in_code() -> BTreeSet<(String, String)> {
@@ -64,6 +64,8 @@ struct Definitions {
     module: String,
     /// The text of each constant, by module and name.
     texts: BTreeMap<(String, String), String>,
+    /// The module and name of each constant that is exported under another name, by that name.
+    renamed: BTreeMap<String, (String, String)>,
     calls: Vec<Call>,
 }
 
@@ -72,6 +74,20 @@ impl<'ast> Visit<'ast> for Definitions {
         if let Some(text) = text(&item.expr) {
             let name = (self.module.clone(), item.ident.to_string());
             self.texts.insert(name, text);
+        }
+    }
+
+    fn visit_use_path(&mut self, path: &'ast UsePath) {
+        syn::visit::visit_use_path(self, path);
+        let trees: Vec<&UseTree> = match &*path.tree {
+            UseTree::Group(group) => group.items.iter().collect(),
+            other => vec![other],
+        };
+        for tree in trees {
+            if let UseTree::Rename(renamed) = tree {
+                let original = (path.ident.to_string(), renamed.ident.to_string());
+                self.renamed.insert(renamed.rename.to_string(), original);
+            }
         }
     }
 
@@ -97,13 +113,10 @@ impl Definitions {
         let mut names: Vec<String> = segments.map(|s| s.ident.to_string()).collect();
         let name = names.pop().unwrap();
         let module = names.pop().unwrap_or_else(|| call.module.clone());
-        // A module may export a constant of one of its own modules.
-        let anywhere = || self.texts.iter().find(|((_, n), _)| *n == name);
-        let found = self.texts.get_key_value(&(module, name.clone()));
-        let (_, text) = found
-            .or_else(anywhere)
-            .unwrap_or_else(|| panic!("where is {name}?"));
-        text.clone()
+        let named = (module, name.clone());
+        let original = self.renamed.get(&name).unwrap_or(&named);
+        let text = self.texts.get(original);
+        text.unwrap_or_else(|| panic!("where is {name}?")).clone()
     }
 }
 

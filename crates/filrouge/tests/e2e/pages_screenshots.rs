@@ -1,0 +1,48 @@
+//! Every page on a phone and on a wide screen, in light and dark colours: it fits, and logs no errors. With
+//! `FILROUGE_SCREENSHOTS=1`, the pictures in `docs/pages` are made anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::browser::{Browser, PHONE, WIDE};
+use crate::pages_sample::{open, visit_pages};
+
+/// The widths of the page and of the window.
+const WIDTHS: &str =
+    "const root = document.documentElement; return [root.scrollWidth, root.clientWidth];";
+
+/// The folder of the pictures, if they are to be made.
+fn folder() -> Option<PathBuf> {
+    let is_set = std::env::var("FILROUGE_SCREENSHOTS").is_ok_and(|value| value == "1");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pages");
+    is_set.then_some(folder)
+}
+
+#[test]
+fn every_page_fits_its_window_and_logs_no_errors() {
+    let folder = folder();
+    let browser = Browser::start();
+    let examine = |name: &str, url: &str| {
+        for (width, size) in [("phone", PHONE), ("wide", WIDE)] {
+            for colours in ["light", "dark"] {
+                browser.resize(size);
+                browser.set_colours(colours);
+                open(&browser, url);
+                let shown = format!("{name}-{width}-{colours}");
+                let widths = browser.script(WIDTHS, &[]);
+                assert_eq!(widths[0], widths[1], "{shown} is wider than the window");
+                // The status of a failure is in the console too.
+                let own = format!("{} - Failed to load resource", browser.address());
+                let mut errors = browser.console_errors();
+                errors.retain(|error| !error.starts_with(&own));
+                assert_eq!(errors, Vec::<String>::new(), "{shown}");
+                assert_eq!(browser.refused(), Vec::<String>::new(), "{shown}");
+                if let Some(folder) = &folder {
+                    fs::create_dir_all(folder).unwrap();
+                    fs::write(folder.join(format!("{shown}.png")), browser.screenshot()).unwrap();
+                }
+            }
+        }
+    };
+    visit_pages(&browser, examine);
+}
