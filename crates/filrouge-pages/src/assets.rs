@@ -1,4 +1,4 @@
-//! The style sheets and the scripts: files of this crate, under addresses that change with their content.
+//! The style sheets, the scripts and the icon: files of this crate, under addresses that change with their content.
 
 use std::sync::LazyLock;
 
@@ -21,20 +21,32 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The style sheets, in the order in which a page links them.
-const STYLES: [Asset; 2] = [
+static STYLES: [Asset; 2] = [
     ("document.css", CSS, filrouge_document::STYLE),
     ("pages.css", CSS, include_str!("../assets/pages.css")),
 ];
 /// The scripts, in the order in which a page runs them.
-const SCRIPTS: [Asset; 2] = [
+static SCRIPTS: [Asset; 2] = [
     ("htmx.js", SCRIPT, include_str!("../assets/htmx.js")),
     ("pages.js", SCRIPT, include_str!("../assets/pages.js")),
 ];
 
+/// The icon of all pages.
+static ICON: Asset = (
+    "icon.svg",
+    "image/svg+xml",
+    include_str!("../assets/icon.svg"),
+);
+
+/// All assets.
+fn all() -> impl Iterator<Item = &'static Asset> {
+    STYLES.iter().chain(&SCRIPTS).chain([&ICON])
+}
+
 /// The digits that make each asset's address change with its content.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
-    for (_, _, content) in STYLES.iter().chain(&SCRIPTS) {
+    for (_, _, content) in all() {
         hash.update(content);
     }
     let mut digits = hex::encode(hash.finalize());
@@ -52,13 +64,18 @@ pub(crate) fn scripts() -> impl Iterator<Item = String> {
     SCRIPTS.iter().map(address)
 }
 
+/// The address of the icon.
+pub(crate) fn icon() -> String {
+    address(&ICON)
+}
+
 fn address((name, ..): &Asset) -> String {
     format!("/ui/assets/{name}?v={}", *VERSION)
 }
 
 /// Returns an asset; browsers keep it for a year, because its address changes with its content.
 pub(crate) async fn get_asset(Path(name): Path<String>) -> RouteResult {
-    let asset = STYLES.iter().chain(&SCRIPTS).find(|asset| asset.0 == name);
+    let asset = all().find(|asset| asset.0 == name);
     let Some((_, media_type, content)) = asset else {
         let detail = "there is no such file";
         return Err(Problem::new(ErrorCode::RouteNotFound, detail));

@@ -72,6 +72,7 @@ pub(crate) fn document(
                 meta name="color-scheme" content="light dark";
                 meta name="htmx-config" content=(HTMX);
                 title { (title) " – filrouge" }
+                link rel="icon" href=(assets::icon());
                 @for style in assets::styles() { link rel="stylesheet" href=(style); }
                 @for script in assets::scripts() { script src=(script) defer {} }
             }

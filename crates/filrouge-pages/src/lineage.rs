@@ -21,8 +21,8 @@ use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use crate::Pages;
-use crate::layout::{page, segment};
 use crate::format::time;
+use crate::layout::{page, segment};
 use crate::visit::Visit;
 use crate::words::LineageWords;
 

@@ -12,9 +12,9 @@ use super::frame::{buttons, show};
 use super::receipt::stores;
 use crate::Pages;
 use crate::form::Form;
+use crate::format::time;
 use crate::layout::page;
 use crate::links::{see_other, session_path};
-use crate::format::time;
 use crate::visit::Visit;
 use crate::words::ActionWords;
 

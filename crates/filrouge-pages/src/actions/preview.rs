@@ -6,8 +6,8 @@ use filrouge_types::{Item, JsonText, SessionId, Turn};
 use maud::{Markup, html};
 
 use super::frame::buttons;
-use crate::links::{item_path, session_path};
 use crate::format::time;
+use crate::links::{item_path, session_path};
 use crate::text::cut;
 use crate::words::ActionWords;
 

@@ -5,8 +5,8 @@ use filrouge_store::record::Seqs;
 use filrouge_types::{JsonText, Part, Role, Timestamp};
 use maud::{Markup, html};
 
-use crate::links::{item_path, session_path};
 use crate::format::time;
+use crate::links::{item_path, session_path};
 use crate::text::cut;
 use crate::words::AuditWords;
 

@@ -6,9 +6,9 @@ use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_types::{Session, Timestamp};
 use maud::{Markup, html};
 
-use crate::links::session_path;
 use crate::Pages;
 use crate::format::time;
+use crate::links::session_path;
 use crate::words::ConversationWords;
 
 /// The maximum number of started sessions in one part.

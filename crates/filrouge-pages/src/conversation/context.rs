@@ -18,9 +18,9 @@ use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
 use super::message;
-use crate::links::session_path;
 use crate::Pages;
 use crate::layout::page;
+use crate::links::session_path;
 use crate::visit::Visit;
 use crate::words::ConversationWords;
 

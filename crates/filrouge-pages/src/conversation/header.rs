@@ -3,8 +3,8 @@
 use filrouge_types::{Lease, Session};
 use maud::{Markup, html};
 
-use crate::links::{segment, session_path};
 use crate::format::time;
+use crate::links::{segment, session_path};
 use crate::words::ConversationWords;
 
 /// The head of the page of a session.

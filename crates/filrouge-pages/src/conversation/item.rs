@@ -15,9 +15,9 @@ use maud::html;
 use serde::Deserialize;
 
 use super::part::PartPage;
-use crate::links::session_path;
 use crate::Pages;
 use crate::layout::page;
+use crate::links::session_path;
 use crate::visit::Visit;
 use crate::words::ConversationWords;
 

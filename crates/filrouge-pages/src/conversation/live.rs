@@ -18,8 +18,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::part::PartPage;
-use crate::links::session_path;
 use crate::Pages;
+use crate::links::session_path;
 use crate::visit::Visit;
 use crate::words::ConversationWords;
 

@@ -9,8 +9,8 @@ use filrouge_types::{Failure, Timestamp};
 use maud::{Markup, html};
 
 use crate::Pages;
-use crate::layout::segment;
 use crate::format::time;
+use crate::layout::segment;
 use crate::words::OperationsWords;
 
 /// The state of a server's stores.
