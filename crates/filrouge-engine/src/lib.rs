@@ -79,8 +79,8 @@ pub use stats::{
     usage_tokens,
 };
 pub use turns::{
-    Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, Outline, OutlineTurn, PartBounds,
-    PartPlace, RecordedTurn, SessionPart,
+    Appended, ConversationPart, IdentityTurns, ImportedTurn, ListTurns, OnBusy, Outline,
+    OutlineTurn, PartBounds, PartPlace, RecordedTurn,
 };
 pub use validate::Limits;
 pub use written::Written;

@@ -21,7 +21,7 @@ pub(crate) use busy::busy;
 pub(crate) use close::{cancelled_item, ending_without_answer, error_item_parts};
 pub use import::{ImportedTurn, RecordedTurn};
 pub use of_identity::IdentityTurns;
-pub use part::{Outline, OutlineTurn, PartBounds, PartPlace, SessionPart};
+pub use part::{ConversationPart, Outline, OutlineTurn, PartBounds, PartPlace};
 pub(crate) use start::PastTurn;
 
 /// Which turns of a session a page contains.

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use axum::extract::State;
 use filrouge_engine::caller::may;
-use filrouge_engine::{Caller, PartPlace, SessionPart};
+use filrouge_engine::{Caller, ConversationPart, PartPlace};
 use filrouge_http::export::{ExportFormat, export as export_session};
 use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::problem::Problem;
@@ -156,7 +156,7 @@ async fn read_part(
     caller: &Caller,
     session: &SessionId,
     place: PartPlace,
-) -> Result<SessionPart, Problem> {
+) -> Result<ConversationPart, Problem> {
     let started_at = Instant::now();
     let part = pages.turns.part(caller, session, place, BOUNDS).await?;
     let load = Load {

@@ -38,7 +38,7 @@ pub struct PartBounds {
 
 /// Consecutive items of a session, and what a reader needs to understand them, from one snapshot of the store.
 #[derive(Debug, Clone)]
-pub struct SessionPart {
+pub struct ConversationPart {
     /// The session, with its agents.
     pub session: Session,
     /// The items, in the order of seq.
@@ -96,7 +96,7 @@ impl Turns {
         session: &SessionId,
         place: PartPlace,
         bounds: PartBounds,
-    ) -> Result<SessionPart> {
+    ) -> Result<ConversationPart> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger
             .query_session(scope, session, move |snapshot, scope, id| {
@@ -174,7 +174,7 @@ fn read_part(
     scope: &Scope,
     loaded: VerifiedSession,
     (place, bounds): (PartPlace, PartBounds),
-) -> Result<SessionPart> {
+) -> Result<ConversationPart> {
     let newest = loaded.head.last_seq;
     let (limit, before) = (bounds.items as u64, ITEMS_BEFORE as u64);
     let after = match place {
@@ -197,7 +197,7 @@ fn read_part(
     let contentless: Vec<u64> = contentless.map(|item| item.seq).collect();
     let first = items.first().map_or(after + 1, |item| item.seq);
     let last = items.last().map_or(after, |item| item.seq);
-    Ok(SessionPart {
+    Ok(ConversationPart {
         turns: turns_of(snapshot, scope, &loaded, &items)?,
         redactions: snapshot.redactions_of(&loaded, &contentless)?,
         has_earlier: first > snapshot.view.first_seq(loaded.pk)?.max(1) && !items.is_empty(),

@@ -1,6 +1,6 @@
 //! Sessions that a session started, at the place where they were started.
 
-use filrouge_engine::{Caller, SessionPart};
+use filrouge_engine::{Caller, ConversationPart};
 use filrouge_http::problem::Problem;
 use filrouge_store::command::{SessionFilter, SessionSort};
 use filrouge_types::{Session, Timestamp};
@@ -25,7 +25,7 @@ pub(super) struct Child {
 impl Child {
     /// The block of a session that was started at this time.
     pub(super) fn new(
-        part: &SessionPart,
+        part: &ConversationPart,
         (path, title): (&str, Option<&str>),
         (started_at, agents): (Timestamp, &[Box<str>]),
         words: &ConversationWords,
@@ -56,7 +56,7 @@ impl Child {
 
 /// The time span of a part: the sessions that were started in it belong to it. Parts that follow one another cover all
 /// times.
-pub(super) fn span(part: &SessionPart) -> (Option<Timestamp>, Option<Timestamp>) {
+pub(super) fn span(part: &ConversationPart) -> (Option<Timestamp>, Option<Timestamp>) {
     let first = part.items.first().filter(|_| part.has_earlier);
     let last = part.items.last().filter(|_| part.has_later);
     let until = part.later_at.or(last.map(|item| item.when()));
@@ -70,7 +70,7 @@ pub(super) fn span(part: &SessionPart) -> (Option<Timestamp>, Option<Timestamp>)
 pub(super) async fn of_part(
     pages: &Pages,
     caller: &Caller,
-    part: &SessionPart,
+    part: &ConversationPart,
     words: &ConversationWords,
 ) -> Result<Vec<Child>, Problem> {
     if part.items.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::{Path, State};
 use filrouge_engine::caller::may;
-use filrouge_engine::{Outline, OutlineTurn, PartBounds, PartPlace, SessionPart};
+use filrouge_engine::{ConversationPart, Outline, OutlineTurn, PartBounds, PartPlace};
 use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::join_task;
 use filrouge_http::problem::Problem;
@@ -40,7 +40,7 @@ pub(crate) struct SourceName {
 
 /// A part of a history, and what its page shows beside it.
 struct HistoryPart {
-    part: SessionPart,
+    part: ConversationPart,
     outline: Outline,
     /// The sessions that this one started.
     started: Vec<Arc<Header>>,
@@ -172,13 +172,13 @@ fn select(
     turns: HashMap<TurnId, Turn>,
     items: Vec<Item>,
     (place, bounds): (PartPlace, PartBounds),
-) -> SessionPart {
+) -> ConversationPart {
     let place = match place {
         PartPlace::Around(seq) => PartPlace::Around(seq.min(session.last_seq)),
         place => place,
     };
     let (items, later_at) = bounds.select(place, items);
-    SessionPart {
+    ConversationPart {
         has_earlier: items.first().is_some_and(|item| item.seq > 1),
         has_later: items.last().is_some_and(|item| item.seq < session.last_seq),
         later_at,

@@ -4,7 +4,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::Response;
 use filrouge_engine::caller::may;
-use filrouge_engine::{PartBounds, PartPlace, SessionPart};
+use filrouge_engine::{ConversationPart, PartBounds, PartPlace};
 use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::limits::LargeResponsePermit;
 use filrouge_http::problem::Problem;
@@ -60,7 +60,7 @@ pub(crate) async fn show(
 }
 
 /// The page of the only item of a part.
-pub(super) fn shown(visit: &Visit, path: String, part: &SessionPart, seq: u64) -> RouteResult {
+pub(super) fn shown(visit: &Visit, path: String, part: &ConversationPart, seq: u64) -> RouteResult {
     if part.items.first().is_none_or(|item| item.seq != seq) {
         let detail = format!("the session has no item {seq}");
         return Err(Problem::new(ErrorCode::RouteNotFound, detail));

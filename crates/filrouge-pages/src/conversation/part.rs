@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use diffy::{PatchFormatter, create_patch};
 use filrouge_document::{Language as DocumentLanguage, PartView, Redactions};
-use filrouge_engine::SessionPart;
+use filrouge_engine::ConversationPart;
 use filrouge_http::problem::Problem;
 use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId};
 use maud::{Markup, PreEscaped, html};
@@ -60,7 +60,7 @@ impl PartPage {
     /// Renders a part with the links to its neighbors.
     pub(super) fn render(
         &self,
-        part: &SessionPart,
+        part: &ConversationPart,
         children: Vec<Child>,
     ) -> Result<Markup, Problem> {
         let (path, words) = (&self.path, self.words);
@@ -90,7 +90,7 @@ impl PartPage {
     pub(super) fn render_beside(
         mut self,
         query: &PlaceQuery,
-        mut part: SessionPart,
+        mut part: ConversationPart,
         children: Vec<Child>,
     ) -> Result<Markup, Problem> {
         self.is_inside = query.inside;
@@ -102,7 +102,7 @@ impl PartPage {
     /// Renders the items of a part, turn by turn.
     pub(super) fn items(
         &self,
-        part: &SessionPart,
+        part: &ConversationPart,
         children: Vec<Child>,
     ) -> Result<Markup, Problem> {
         let redactions = Redactions::from_items(&part.redactions);

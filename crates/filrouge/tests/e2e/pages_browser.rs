@@ -1,5 +1,7 @@
 //! The pages in a real browser: what people do with them.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, ENTER};
@@ -30,6 +32,16 @@ fn start_turn(client: &Client, session: &str, question: &str) -> String {
 fn append(client: &Client, items: &str, text: &str) {
     let item = text_item(text, "assistant", "observation", text);
     client.post(items, &json!({ "items": [item] })).wrote(201);
+}
+
+/// Appends an item with each of these seqs.
+fn append_waves(client: &Client, items: &str, seqs: Range<u64>) {
+    let wave = |seq: u64| {
+        let text = format!("wave {seq}");
+        text_item(&text, "assistant", "observation", &text)
+    };
+    let waves: Vec<Value> = seqs.map(wave).collect();
+    client.post(items, &json!({ "items": waves })).wrote(201);
 }
 
 fn conversation(server: &Server, session: &str) -> String {
@@ -81,7 +93,7 @@ fn a_session_is_found_by_what_was_said_in_it_and_read() {
     browser.press("/");
     let is_focused = "document.activeElement.matches('[role=searchbox]')";
     browser.until("the search box has the focus", is_focused, &[]);
-    browser.enter("[role=searchbox]", "\"pier nine\"");
+    browser.enter("[role=searchbox]", "pier nine");
     browser.press(ENTER);
     let found = "location.search.includes('pier') && document.querySelector('main a[href^=\"/ui/sessions/ferry\"]') !== null";
     browser.until("the session is found", found, &[]);
@@ -104,18 +116,20 @@ fn a_page_follows_a_running_turn_and_does_not_jump() {
     let server = world.serve();
     let client = server.client();
     let items = start_turn(&client, "s", "When does the ferry leave?");
+    append_waves(&client, &items, 2..62);
     let browser = Browser::start();
     browser.open(&conversation(&server, "s"));
-    until_recorded(&browser, 1, "When does the ferry leave?");
-    let place = "return document.querySelector('#seq-1').getBoundingClientRect().top";
+    until_recorded(&browser, 61, "wave 61");
+    // A reader at the beginning of a long page.
+    let place = "return document.querySelector('#seq-2').getBoundingClientRect().top";
     let before = browser.script(place, &[]);
     append(&client, &items, "The timetable is on the pier.");
-    until_recorded(&browser, 2, "The timetable is on the pier.");
+    until_recorded(&browser, 62, "The timetable is on the pier.");
     let answer = json!({ "answer_neutral": "At seven." });
     let turn = items.trim_end_matches("/items");
     client.post(&format!("{turn}/finalize"), &answer).wrote(200);
     browser.until_shown("At seven.");
-    assert_eq!(seqs(&browser), [1, 2, 3]);
+    assert_eq!(seqs(&browser), Vec::from_iter(1..=63_u64));
     assert_eq!(browser.script(place, &[]), before, "the page jumped");
     assert_eq!(browser.refused(), Vec::<String>::new());
     server.stop();
@@ -145,7 +159,7 @@ fn a_page_shows_that_the_server_is_lost_and_continues_exactly() {
     browser.until("the page is connected again", is_back, &[json!(LOST)]);
     append(&client, &items, "a dog");
     until_recorded(&browser, 7, "a dog");
-    assert_eq!(seqs(&browser), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(seqs(&browser), Vec::from_iter(1..=7_u64));
     server.stop();
 }
 
@@ -156,13 +170,8 @@ fn a_permalink_opens_a_long_session_at_its_item() {
     let client = server.client();
     let items = start_turn(&client, "long", "Count the waves.");
     for batch in 0..12 {
-        let numbers = (2 + batch * 100)..(102 + batch * 100);
-        let batch = numbers.map(|n| {
-            let text = format!("wave {n}");
-            text_item(&text, "assistant", "observation", &text)
-        });
-        let batch: Vec<Value> = batch.collect();
-        client.post(&items, &json!({ "items": batch })).wrote(201);
+        let first = 2 + batch * 100;
+        append_waves(&client, &items, first..first + 100);
     }
     let browser = Browser::start();
     browser.open(&format!("{}?at=900#seq-900", conversation(&server, "long")));
@@ -227,9 +236,11 @@ fn a_session_is_verified_on_a_click() {
     record_turn(&server.client(), "s", "When does it leave?", "At seven.");
     let browser = Browser::start();
     browser.open(&conversation(&server, "s"));
-    browser.click("[data-action=verify]");
-    browser.until_exists("[data-state=verified]");
-    assert_eq!(browser.count("[data-state=damaged]"), 0);
+    browser.click("a[href$='/s/verify']");
+    browser.until_exists("[data-verdict=intact]");
+    // The result is a part of the page.
+    assert_eq!(browser.address(), conversation(&server, "s"));
+    browser.until_shown("At seven.");
     server.stop();
 }
 
@@ -243,18 +254,20 @@ fn a_turn_is_redacted_after_a_preview() {
     let id = turn["turn_id"].as_str().unwrap();
     let browser = Browser::start();
     browser.open(&conversation(&server, "s"));
-    browser.click(&format!("#turn-{id} [data-action=redact]"));
+    browser.click("a[href$='/s/redact']");
+    browser.click(&format!("a[href$='/s/redact?turn={id}']"));
     // The preview has changed nothing.
-    browser.until_exists("[data-action=confirm]");
     browser.until_shown("Mrs. Harbour.");
     let path = format!("/s/turns/{id}");
     assert_eq!(client.get_body(&path)["answer_neutral"], "Mrs. Harbour.");
     browser.enter("[name=reason]", "names a person");
-    browser.click("[data-action=confirm]");
-    let is_gone =
-        "location.pathname === '/ui/sessions/s' && !document.body.textContent.includes('Harbour')";
-    browser.until("the name is gone", is_gone, &[]);
+    browser.click("main form[method=post] [type=submit]");
+    let is_done = "location.pathname === '/ui/sessions/s/redacted'";
+    browser.until("the receipt is shown", is_done, &[]);
+    browser.click("main a[href='/ui/sessions/s']");
     browser.until_shown("At seven.");
+    let shown = browser.script("return document.body.textContent", &[]);
+    assert!(!shown.as_str().unwrap().contains("Harbour"), "{shown}");
     assert_eq!(client.get_body(&path)["answer_neutral"], Value::Null);
     server.stop();
     world.verify();

@@ -12,12 +12,13 @@ use crate::http::{Client, Response};
 use crate::world::{Server, World};
 
 /// A route of the pages.
-pub(crate) struct Route {
+struct Route {
     method: &'static str,
     path: &'static str,
     /// The name of the page, if the route answers with an entire page.
-    pub(crate) page: Option<&'static str>,
-    /// What tests send: queries, or the fields of forms. Each contains everything that the route requires.
+    page: Option<&'static str>,
+    /// What tests send: queries, or the fields of forms. Each contains everything that the route requires. `{turn_id}`
+    /// is the turn of [`Ids`].
     sent: &'static [&'static str],
 }
 
@@ -48,8 +49,8 @@ const fn form(path: &'static str, fields: &'static [&'static str]) -> Route {
     }
 }
 
-/// All routes. A test compares them with the sources.
-pub(crate) const ROUTES: &[Route] = &[
+/// All routes. A test compares them with the code.
+const ROUTES: &[Route] = &[
     page(
         "/",
         "sessions",
@@ -70,13 +71,51 @@ pub(crate) const ROUTES: &[Route] = &[
     part("/ui/sessions/{session_id}/export", &["", "format=html"]),
     page("/ui/histories/{source}/{session_id}", "history", &[""]),
     part("/ui/histories/{source}/{session_id}/part", &[""]),
+    page("/ui/audit", "audit", &["", "view=table"]),
+    part("/ui/audit", &["format=csv"]),
+    page("/ui/sessions/{session_id}/audit", "session-audit", &[""]),
+    page("/ui/sessions/{session_id}/verify", "verification", &[""]),
+    page("/ui/integrity", "integrity", &[""]),
+    form("/ui/integrity", &["bundle=x"]),
+    page("/ui/sessions/{session_id}/rename", "rename", &[""]),
+    form("/ui/sessions/{session_id}/rename", &["title=renamed"]),
+    page("/ui/sessions/{session_id}/close", "close", &[""]),
+    form("/ui/sessions/{session_id}/close", &["reason=done"]),
+    form("/ui/sessions/{session_id}/reopen", &[""]),
+    page(
+        "/ui/sessions/{session_id}/redact",
+        "redact",
+        &["", "turn={turn_id}", "seqs=1"],
+    ),
+    form(
+        "/ui/sessions/{session_id}/redact",
+        &["turn={turn_id}&previewed=1&reason=x"],
+    ),
+    form(
+        "/ui/sessions/{session_id}/redact",
+        &["seqs=1&previewed=1&reason=x"],
+    ),
+    page("/ui/sessions/{session_id}/redacted", "redacted", &["seq=1"]),
+    page("/ui/sessions/{session_id}/erase", "erase", &[""]),
+    form("/ui/sessions/{session_id}/erase", &[""]),
+    page("/ui/sessions/{session_id}/receipt", "receipt", &[""]),
+    page("/ui/sessions/{session_id}/lineage", "lineage", &[""]),
+    page(
+        "/ui/sessions/{session_id}/statistics",
+        "session-statistics",
+        &[""],
+    ),
+    page("/ui/statistics", "statistics", &[""]),
+    page("/ui/operations", "operations", &[""]),
+    part("/ui/operations/now", &[""]),
+    part("/ui/operations/deliveries", &[""]),
+    part("/ui/operations/figures", &[""]),
     form("/ui/sign-in", &["key=frk_unknown_unknown"]),
     form("/ui/sign-out", &[""]),
     part("/ui/assets/{name}", &[""]),
 ];
 
 /// The values of the parameters in paths.
-#[derive(Clone)]
 pub(crate) struct Ids {
     pub(crate) session: String,
     pub(crate) turn: String,
@@ -86,8 +125,8 @@ pub(crate) struct Ids {
 const IN_HISTORY: &str = "claude-code/1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f";
 
 impl Route {
-    /// The targets, or for a form the path with each of the bodies.
-    pub(crate) fn requests(&self, ids: &Ids) -> Vec<(String, &'static str)> {
+    /// The targets of its requests, each with its body.
+    fn requests(&self, ids: &Ids) -> Vec<(String, String)> {
         let path = self
             .path
             .replace("{source}/{session_id}", IN_HISTORY)
@@ -96,10 +135,13 @@ impl Route {
             .replace("{seq}", "1")
             .replace("{name}", "pages.js");
         assert!(!path.contains('{'), "tests do not fill in {path}");
-        let request = |sent: &&'static str| match (self.method, *sent) {
-            ("POST", fields) => (path.clone(), fields),
-            (_, "") => (path.clone(), ""),
-            (_, query) => (format!("{path}?{query}"), ""),
+        let request = |sent: &&str| {
+            let sent = sent.replace("{turn_id}", &ids.turn);
+            match self.method {
+                "POST" => (path.clone(), sent),
+                _ if sent.is_empty() => (path.clone(), sent),
+                _ => (format!("{path}?{sent}"), String::new()),
+            }
         };
         self.sent.iter().map(request).collect()
     }
@@ -122,14 +164,14 @@ pub(crate) fn pages(ids: &Ids) -> Vec<(String, String)> {
 }
 
 /// A person with a cookie of a sign-in.
-pub(crate) struct Visitor {
+struct Visitor {
     client: Client,
     cookie: String,
 }
 
 impl Visitor {
     /// Signs in with a key.
-    pub(crate) fn sign_in(server: &Server, key: &str) -> Self {
+    fn sign_in(server: &Server, key: &str) -> Self {
         let mut visitor = Self {
             client: server.client(),
             cookie: String::new(),
@@ -195,7 +237,7 @@ fn record(caller: &Caller, session: &str, word: &str) -> Ids {
 fn answer_as_of(visitor: &Visitor, route: &Route, asked: &Ids, shown: &Ids) -> Vec<(u16, String)> {
     let requests = route.requests(asked).into_iter();
     let answers = requests.map(|(target, body)| {
-        let response = visitor.send(route.method, &target, body);
+        let response = visitor.send(route.method, &target, &body);
         let text = response.text.replace(&asked.session, &shown.session);
         (response.status, text.replace(&asked.turn, &shown.turn))
     });
@@ -221,6 +263,11 @@ fn no_route_shows_another_owners_data() {
     };
     for route in ROUTES {
         let shown = format!("{} {}", route.method, route.path);
+        let is_about_a_turn = route
+            .sent
+            .iter()
+            .chain([&route.path])
+            .any(|text| text.contains("{turn_id}"));
         if route.path.contains("{session_id}") {
             let answers = answer_as_of(&ada, route, &his, &his);
             for (status, text) in &answers {
@@ -229,7 +276,7 @@ fn no_route_shows_another_owners_data() {
             }
             assert_eq!(answers, answer_as_of(&ada, route, &absent, &his), "{shown}");
         }
-        if route.path.contains("{turn_id}") {
+        if is_about_a_turn {
             let his_turn = in_her_session(&his);
             assert_eq!(
                 answer_as_of(&ada, route, &his_turn, &his_turn),
@@ -239,7 +286,7 @@ fn no_route_shows_another_owners_data() {
         }
         if !route.path.contains("{session_id}") && route.path != "/ui/sign-out" {
             for (target, body) in route.requests(&hers) {
-                let text = ada.send(route.method, &target, body).text;
+                let text = ada.send(route.method, &target, &body).text;
                 assert!(!text.contains(CANARY), "{target}: {text}");
                 assert!(!text.contains(&his.session), "{target}: {text}");
             }

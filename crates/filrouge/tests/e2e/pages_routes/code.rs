@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
-use syn::{Expr, ExprLit, ExprMethodCall, ItemConst, Lit, UsePath, UseTree};
+use syn::{Expr, ExprLit, ExprMethodCall, ItemConst, Lit, LitStr, Local, Pat, UsePath, UseTree};
 
 /// The method and the path of each route.
 pub(super) fn routes_in_code() -> BTreeSet<(String, String)> {
@@ -66,6 +66,8 @@ struct Definitions {
     texts: BTreeMap<(String, String), String>,
     /// The module and name of each constant that is exported under another name, by that name.
     renamed: BTreeMap<String, (String, String)>,
+    /// The text of `format!` in each closure that makes paths, by the closure's name.
+    formats: BTreeMap<String, String>,
     calls: Vec<Call>,
 }
 
@@ -74,6 +76,17 @@ impl<'ast> Visit<'ast> for Definitions {
         if let Some(text) = text(&item.expr) {
             let name = (self.module.clone(), item.ident.to_string());
             self.texts.insert(name, text);
+        }
+    }
+
+    fn visit_local(&mut self, local: &'ast Local) {
+        syn::visit::visit_local(self, local);
+        if let (Pat::Ident(name), Some(init)) = (&local.pat, &local.init)
+            && let Expr::Closure(closure) = &*init.expr
+            && let Expr::Macro(format) = &*closure.body
+            && let Ok(text) = format.mac.parse_body::<LitStr>()
+        {
+            self.formats.insert(name.ident.to_string(), text.value());
         }
     }
 
@@ -104,10 +117,12 @@ impl<'ast> Visit<'ast> for Definitions {
 }
 
 impl Definitions {
-    /// The path of a route: a text, or that of a constant.
+    /// The path of a route: a text, that of a constant, or what a closure makes of `name`.
     fn path(&self, call: &Call) -> String {
-        let Expr::Path(constant) = &call.path else {
-            return text(&call.path).expect("a path is a text or a constant");
+        let constant = match &call.path {
+            Expr::Path(constant) => constant,
+            Expr::Reference(made) => return self.made(&made.expr).expect("a closure makes a path"),
+            other => return text(other).expect("a path is a text or a constant"),
         };
         let segments = constant.path.segments.iter();
         let mut names: Vec<String> = segments.map(|s| s.ident.to_string()).collect();
@@ -117,6 +132,16 @@ impl Definitions {
         let original = self.renamed.get(&name).unwrap_or(&named);
         let text = self.texts.get(original);
         text.unwrap_or_else(|| panic!("where is {name}?")).clone()
+    }
+
+    fn made(&self, call: &Expr) -> Option<String> {
+        let Expr::Call(call) = call else { return None };
+        let Expr::Path(closure) = &*call.func else {
+            return None;
+        };
+        let format = self.formats.get(&closure.path.get_ident()?.to_string())?;
+        let made = format.replace("{name}", &text(call.args.first()?)?);
+        Some(made.replace("{{", "{").replace("}}", "}"))
     }
 }
 
