@@ -30,6 +30,7 @@ use self::part::PartPage;
 use self::place::{BOUNDS, PlaceQuery};
 use crate::Pages;
 use crate::layout::{fragment, page};
+use crate::links::session_path;
 use crate::visit::Visit;
 use crate::words::ConversationWords;
 
@@ -37,7 +38,6 @@ pub(crate) use context::show as context;
 pub(crate) use history::{item as history_item, part as history_part, show as history};
 pub(crate) use item::show as item;
 pub(crate) use live::live;
-pub(crate) use place::session_path;
 
 /// The route of a conversation.
 pub(crate) const PATH: &str = "/ui/sessions/{session_id}";

@@ -84,7 +84,7 @@ pub fn outline(
                     let spaces = text.chars().map(|_| ' ');
                     outline.query.extend(spaces);
                     outline.extras.push(ExtraValue {
-                        name: *name,
+                        name,
                         value: filter.value,
                         excluded: filter.excluded,
                     });
