@@ -72,7 +72,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser, which shows pages on a wide screen, in light colours.
+    /// Starts a browser, which shows pages on a wide screen, in light colors.
     pub(crate) fn start() -> Self {
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let binary = program(&names, "chromium");
@@ -106,7 +106,7 @@ impl Browser {
         let recorder = json!({ "source": RECORDER });
         browser.devtools("Page.addScriptToEvaluateOnNewDocument", &recorder);
         browser.resize(WIDE);
-        browser.set_colours("light");
+        browser.set_colors("light");
         browser
     }
 
@@ -210,8 +210,8 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// Prefers `light` or `dark` colours.
-    pub(crate) fn set_colours(&self, scheme: &str) {
+    /// Prefers `light` or `dark` colors.
+    pub(crate) fn set_colors(&self, scheme: &str) {
         let scheme = json!({ "name": "prefers-color-scheme", "value": scheme });
         let still = json!({ "name": "prefers-reduced-motion", "value": "reduce" });
         self.devtools(

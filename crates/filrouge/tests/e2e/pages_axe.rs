@@ -42,16 +42,16 @@ fn axe_finds_nothing_serious_on_any_page() {
     let Some(axe) = axe() else { return };
     let browser = Browser::start();
     let examine = |name: &str, url: &str| {
-        for (size, colours) in [(WIDE, "light"), (WIDE, "dark"), (PHONE, "light")] {
+        for (size, colors) in [(WIDE, "light"), (WIDE, "dark"), (PHONE, "light")] {
             browser.resize(size);
-            browser.set_colours(colours);
+            browser.set_colors(colors);
             open(&browser, url);
             browser.script(&axe, &[]);
             let findings = browser.script(EXAMINE, &[]);
             assert_eq!(
                 findings,
                 Value::Array(Vec::new()),
-                "{name}, {size:?}, {colours}"
+                "{name}, {size:?}, {colors}"
             );
         }
     };

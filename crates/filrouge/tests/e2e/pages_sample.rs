@@ -206,7 +206,7 @@ fn record_investigation(client: &Client) -> Value {
     let items = json!({ "items": investigation() });
     client.post(&format!("{path}/items"), &items).wrote(201);
     let translated = "La première requête après un démarrage dure **4,1 s**, et le contrôle abandonnait après 2 s. \
-        J’ai relevé la limite à 10 s.";
+        J’ai porté le délai à 10 s.";
     let answer = json!({ "answer_neutral": answer, "answer_translated": translated });
     client.post(&format!("{path}/finalize"), &answer).wrote(200)
 }

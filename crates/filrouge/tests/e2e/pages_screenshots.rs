@@ -1,4 +1,4 @@
-//! Every page on a phone and on a wide screen, in light and dark colours: it fits, and logs no errors. With
+//! Every page on a phone and on a wide screen, in light and dark colors: it fits, and logs no errors. With
 //! `FILROUGE_SCREENSHOTS=1`, the pictures in `docs/pages` are made anew.
 
 use std::fs;
@@ -24,11 +24,11 @@ fn every_page_fits_its_window_and_logs_no_errors() {
     let browser = Browser::start();
     let examine = |name: &str, url: &str| {
         for (width, size) in [("phone", PHONE), ("wide", WIDE)] {
-            for colours in ["light", "dark"] {
+            for colors in ["light", "dark"] {
                 browser.resize(size);
-                browser.set_colours(colours);
+                browser.set_colors(colors);
                 open(&browser, url);
-                let shown = format!("{name}-{width}-{colours}");
+                let shown = format!("{name}-{width}-{colors}");
                 let widths = browser.script(WIDTHS, &[]);
                 assert_eq!(widths[0], widths[1], "{shown} is wider than the window");
                 // The status of a failure is in the console too.
