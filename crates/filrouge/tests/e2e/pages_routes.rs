@@ -71,6 +71,11 @@ const ROUTES: &[Route] = &[
     part("/ui/sessions/{session_id}/export", &["", "format=html"]),
     page("/ui/histories/{source}/{session_id}", "history", &[""]),
     part("/ui/histories/{source}/{session_id}/part", &[""]),
+    page(
+        "/ui/histories/{source}/{session_id}/items/{seq}",
+        "history-item",
+        &[""],
+    ),
     page("/ui/audit", "audit", &["", "view=table"]),
     part("/ui/audit", &["format=csv"]),
     page("/ui/sessions/{session_id}/audit", "session-audit", &[""]),

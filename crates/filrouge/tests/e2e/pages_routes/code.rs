@@ -66,8 +66,8 @@ struct Definitions {
     texts: BTreeMap<(String, String), String>,
     /// The module and name of each constant that is exported under another name, by that name.
     renamed: BTreeMap<String, (String, String)>,
-    /// The text of `format!` in each closure that makes paths, by the closure's name.
-    formats: BTreeMap<String, String>,
+    /// The text of `format!` in each closure that makes paths, by module and name.
+    formats: BTreeMap<(String, String), String>,
     calls: Vec<Call>,
 }
 
@@ -86,7 +86,8 @@ impl<'ast> Visit<'ast> for Definitions {
             && let Expr::Macro(format) = &*closure.body
             && let Ok(text) = format.mac.parse_body::<LitStr>()
         {
-            self.formats.insert(name.ident.to_string(), text.value());
+            let name = (self.module.clone(), name.ident.to_string());
+            self.formats.insert(name, text.value());
         }
     }
 
@@ -121,7 +122,11 @@ impl Definitions {
     fn path(&self, call: &Call) -> String {
         let constant = match &call.path {
             Expr::Path(constant) => constant,
-            Expr::Reference(made) => return self.made(&made.expr).expect("a closure makes a path"),
+            Expr::Reference(made) => {
+                return self
+                    .made(&call.module, &made.expr)
+                    .expect("a closure makes a path");
+            }
             other => return text(other).expect("a path is a text or a constant"),
         };
         let segments = constant.path.segments.iter();
@@ -134,12 +139,13 @@ impl Definitions {
         text.unwrap_or_else(|| panic!("where is {name}?")).clone()
     }
 
-    fn made(&self, call: &Expr) -> Option<String> {
+    fn made(&self, module: &str, call: &Expr) -> Option<String> {
         let Expr::Call(call) = call else { return None };
         let Expr::Path(closure) = &*call.func else {
             return None;
         };
-        let format = self.formats.get(&closure.path.get_ident()?.to_string())?;
+        let name = closure.path.get_ident()?.to_string();
+        let format = self.formats.get(&(module.to_owned(), name))?;
         let made = format.replace("{name}", &text(call.args.first()?)?);
         Some(made.replace("{{", "{").replace("}}", "}"))
     }
