@@ -104,7 +104,7 @@ impl Calls<'_> {
     ) -> Result<Refreshed, StepError> {
         let (engine, projection) = (self.engine, self.projection);
         let commit = commit.max(self.newest_commit(key));
-        let read = match projection.selection.has_tenant(&key.tenant) {
+        let read = match projection.copies(&key.tenant) {
             true => read_session(engine, &projection.selection, key, Extent::Entire).await,
             false => Ok(None),
         };

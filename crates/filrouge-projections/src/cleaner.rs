@@ -60,13 +60,9 @@ pub struct ProjectionCleaner {
 }
 
 impl ProjectionCleaner {
-    /// Makes the engine's redactions and erasures clean those of these projections that copy the ledger.
-    pub fn install(
-        engine: &Arc<Engine>,
-        mut projections: Vec<Arc<Projection>>,
-        clock: Arc<dyn Clock>,
-    ) {
-        projections.retain(|projection| projection.history.is_none());
+    /// Makes the engine's redactions and erasures clean these projections. One that copies another program's history
+    /// is cleaned only while queries may see sessions of the ledger, which it copied before.
+    pub fn install(engine: &Arc<Engine>, projections: Vec<Arc<Projection>>, clock: Arc<dyn Clock>) {
         if projections.is_empty() {
             return;
         }
@@ -97,7 +93,7 @@ impl Cleaner for ProjectionCleaner {
                 clock: self.clock.as_ref(),
                 claimed_until: None,
             };
-            if !projection.selection.has_tenant(tenant) && !may_show_others(calls).await {
+            if !projection.copies(tenant) && !may_show_others(calls).await {
                 continue;
             }
             let (status, remains) = clean(calls, &key, silence).await;
@@ -275,7 +271,7 @@ async fn clean_directly(calls: Calls<'_>, uncleaned: &Uncleaned) -> Result<Direc
     }
 }
 
-/// Whether queries may see a generation with other settings, which may select other tenants.
+/// Whether queries may see a generation with other settings, which may select other tenants or another source.
 async fn may_show_others(calls: Calls<'_>) -> bool {
     let (ledger, name) = (calls.engine.ledger(), &calls.projection.name);
     let Ok(state) = read_state(ledger, name).await else {

@@ -30,7 +30,8 @@ type OpenSources = dyn Fn() -> Result<Vec<Arc<dyn Source>>, String> + Send + Syn
 
 /// The history of another program.
 pub struct ForeignHistory {
-    tenant: TenantId,
+    /// The tenant that its sessions get.
+    pub(crate) tenant: TenantId,
     open: Box<OpenSources>,
     /// The history, once it could be opened.
     library: Mutex<Option<Library>>,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use filrouge_types::lock;
+use filrouge_types::{TenantId, lock};
 
 use crate::history::ForeignHistory;
 use crate::selection::Selection;
@@ -84,6 +84,17 @@ impl Projection {
     /// The settings as text, which changes whenever the rows of a session could.
     pub(crate) fn fingerprint(&self) -> String {
         format!("{} {}", self.structure, self.selection.fingerprint())
+    }
+
+    /// Whether the tenant's sessions are copied from the ledger.
+    pub(crate) fn copies(&self, tenant: &TenantId) -> bool {
+        self.history.is_none() && self.selection.has_tenant(tenant)
+    }
+
+    /// Whether sessions of this tenant are those of another program's history.
+    pub(crate) fn has_history_of(&self, tenant: &TenantId) -> bool {
+        let history = self.history.as_ref();
+        history.is_some_and(|history| history.tenant == *tenant)
     }
 
     /// Waits for a call of the target, at most as long as the settings allow.

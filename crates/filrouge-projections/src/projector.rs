@@ -241,11 +241,9 @@ impl Projector {
         if !has_generation || is_changed || must_create || is_due {
             return self.check_target(stored).await;
         }
-        if let Some(history) = self.projection.history.clone() {
-            return self.feed_history(stored, &history).await;
-        }
         let is_building = state.building.is_some();
         let letters = read_letters(self.ledger(), &self.projection.name).await?;
+        let history = self.projection.history.clone();
         match self.refresh_next(&stored, &letters).await {
             // Somebody has altered a generation that the one being built replaces: the session waits for that.
             Err(StepError::Target(TargetError::Altered(_), None)) if is_building => {}
@@ -253,7 +251,10 @@ impl Projector {
             Ok(Some(next)) => return Ok(next),
             Err(error) => return Err(error),
         }
-        self.feed(stored, &letters).await
+        match history {
+            Some(history) => self.feed_history(stored, &history, &letters).await,
+            None => self.feed(stored, &letters).await,
+        }
     }
 
     /// Refreshes the first session that must be cleaned, or else the first dead letter that is due. `None` if there is
@@ -266,8 +267,11 @@ impl Projector {
         let now = self.clock.now();
         let uncleaned = read_uncleaned(self.ledger(), &self.projection.name).await?;
         let uncleaned = uncleaned.into_iter().next();
-        let mut due = letters.iter();
-        let due = due.find(|letter| letter.at.after(RETRY_LETTERS_EVERY) <= now);
+        let due = letters.iter().find(|letter| {
+            // A session of a history is tried again after a scan.
+            letter.at.after(RETRY_LETTERS_EVERY) <= now
+                && !self.projection.has_history_of(&letter.tenant)
+        });
         if uncleaned.is_none() && due.is_none() {
             return Ok(None);
         }

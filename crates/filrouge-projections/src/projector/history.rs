@@ -13,7 +13,7 @@ use super::{Next, Projector, READ_TIME, RETRY_LETTERS_EVERY, SCAN_EVERY};
 use crate::calls::StepError;
 use crate::history::ForeignHistory;
 use crate::history::feed::{Change, HistoryFeed, Pass};
-use crate::state::{DeadLetter, State, read_letters};
+use crate::state::{DeadLetter, State};
 use crate::target::{SessionKey, TargetError, Update};
 
 impl Projector {
@@ -23,10 +23,10 @@ impl Projector {
         &mut self,
         stored: Stored<State>,
         history: &Arc<ForeignHistory>,
+        letters: &[DeadLetter],
     ) -> Result<Next, StepError> {
-        let letters = read_letters(self.ledger(), &self.projection.name).await?;
         self.align_history_feeds(&stored.value);
-        self.scan_if_due(history, &letters).await?;
+        self.scan_if_due(history, letters).await?;
         let lag = self.history_feeds.first().map_or(0, HistoryFeed::lag);
         let counts = &self.projection.counts;
         counts.lag_commits.store(lag as u64, Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Projector {
             return Ok(Next::Commit);
         };
         match self.claim(stored).await? {
-            Some(stored) => self.write_pass(stored, index, &letters).await,
+            Some(stored) => self.write_pass(stored, index, letters).await,
             None => Ok(Next::Again),
         }
     }

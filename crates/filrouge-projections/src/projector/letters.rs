@@ -22,6 +22,10 @@ impl Projector {
             .calls(stored)
             .refresh(key, &generations, commit)
             .await?;
+        if self.projection.has_history_of(&key.tenant) {
+            // A letter with this key names a session of the history, not of the ledger.
+            return Ok(());
+        }
         let refusals = refreshed.refusal.map(|reason| (key.clone(), reason));
         self.update_letters(refusals.as_slice(), std::slice::from_ref(key))
             .await?;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use filrouge_engine::cleaning::{ERASED, PENDING};
 use filrouge_sources::library::samples::{MemorySource, conversation, header, message, text};
 use filrouge_sources::{Role, Source};
 use filrouge_types::{Clock, TenantId};
@@ -247,4 +248,45 @@ async fn a_rebuild_fills_a_generation_and_the_selection_says_what_it_has() {
     let question = read.recorded.turns[0].0.question_neutral.clone();
     assert!(question.unwrap().to_plain().contains("[masked:email]"));
     assert!(current.read(&key("absent")).await.unwrap().is_none());
+}
+
+/// The projection copied the ledger before. Queries see that copy until the one of the history is complete.
+#[tokio::test]
+async fn an_erasure_reaches_a_copy_of_the_ledger_that_a_history_replaces() {
+    let (world, history) = (World::new(), History::default());
+    for session in ["first", "second", "third"] {
+        world.create_with_secret(session).await;
+    }
+    world.fill().await;
+    history.put("a", &["one"]);
+    history.is_away.store(true, Ordering::SeqCst);
+    let process = history.process(&world).with_selection(Selection {
+        mask_personal_data: true,
+        ..Selection::default()
+    });
+    let mut projector = process.projector();
+    while process.status().await.building.is_none() {
+        projector.step().await.unwrap();
+    }
+    projector.release().await;
+    let is_queried = |session: &str| process.target.everything().contains(session);
+    assert!(is_queried("first"), "queries see the old generation");
+    let receipt = process.erase("first").await;
+    assert_eq!((receipt.store, receipt.status), ("projection", ERASED));
+    assert!(!is_queried("first") && is_queried("second"));
+
+    process.target.set_away(true);
+    assert_eq!(process.erase("second").await.status, PENDING);
+    process.target.set_away(false);
+    assert_eq!(process.status().await.uncleaned, 1);
+    // The history is away, which does not keep the projector from cleaning.
+    while projector.step().await.unwrap() == Next::Again {}
+    assert_eq!(process.status().await.uncleaned, 0);
+    assert!(!is_queried("second") && is_queried("third"));
+
+    history.is_away.store(false, Ordering::SeqCst);
+    process.end_claims();
+    process.fill().await;
+    process.check().await;
+    assert_eq!(process.erase("third").await.store, "ledger");
 }
