@@ -61,6 +61,9 @@ pub(crate) struct Filled {
     /// What the generation has of a history of another program.
     #[serde(default, skip_serializing_if = "GroupSums::is_empty")]
     pub(crate) history: GroupSums,
+    /// The number of its newest stamp, if it is filled from a history of another program.
+    #[serde(default)]
+    pub(crate) history_stamp: u64,
 }
 
 impl Filled {
@@ -85,11 +88,12 @@ impl State {
         }
     }
 
-    /// Records what a generation has of a history of another program.
-    pub(crate) fn advance_history(&mut self, generation: u64, sums: &GroupSums) {
+    /// Records what a generation has of a history of another program, and the number of its stamp.
+    pub(crate) fn advance_history(&mut self, generation: u64, sums: &GroupSums, stamp: u64) {
         for filled in self.published.iter_mut().chain(&mut self.building) {
             if filled.generation == generation {
                 filled.history.clone_from(sums);
+                filled.history_stamp = stamp;
             }
         }
     }
@@ -135,6 +139,7 @@ impl State {
             position: StoredPosition::default(),
             began_at: newest,
             history: GroupSums::default(),
+            history_stamp: 0,
         });
     }
 

@@ -102,12 +102,13 @@ pub struct Cleaned {
 }
 
 /// How far a generation is filled, as the target itself says. The ledger's note says the same: a stamp that is behind the
-/// note is that of an older state of the target, such as a backup.
+/// note is that of an older state of the target, such as a backup. Stamps of a generation that is filled from another
+/// program's history are numbered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// The number of the ledger's commits up to the position.
+    /// The number of the ledger's commits up to the position, or the number of the stamp.
     pub commits: u64,
-    /// The position in the ledger, as the projector writes it.
+    /// The position in the ledger, as the projector writes it, or the number that the note had before.
     pub position: String,
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct HistoryFeed {
     pub(crate) generation: u64,
     /// The sums in the note, as this process last read or wrote them.
     noted: GroupSums,
+    /// [`Filled::history_stamp`] in the note, as for the sums.
+    stamp: u64,
     /// The stamps of the sessions that the generation has, or that are among the dead letters; 0 without a stamp. `None`
     /// before the first scan.
     written: Option<HashMap<SessionId, u64>>,
@@ -42,6 +44,7 @@ impl HistoryFeed {
         Self {
             generation: filled.generation,
             noted: filled.history.clone(),
+            stamp: filled.history_stamp,
             written: None,
             scanned_at: None,
             pass: None,
@@ -50,7 +53,9 @@ impl HistoryFeed {
 
     /// Whether this feed continues from the state in the note: no other process has filled the generation since.
     pub(crate) fn continues(&self, filled: &Filled) -> bool {
-        self.generation == filled.generation && self.noted == filled.history
+        self.generation == filled.generation
+            && self.stamp == filled.history_stamp
+            && self.noted == filled.history
     }
 
     /// Whether the generation may have sessions that only the target knows: another process has written them.
@@ -94,9 +99,10 @@ impl HistoryFeed {
         });
     }
 
-    /// Begins to write the changes with this version. Returns the sums for the note, in which those of the groups with
-    /// changes are unknown.
-    pub(crate) fn begin(&mut self, version: u64) -> GroupSums {
+    /// Begins to write the changes with this version, under a new stamp. Returns the sums for the note, in which those
+    /// of the groups with changes are unknown.
+    pub(crate) fn begin(&mut self, version: u64, stamp: u64) -> GroupSums {
+        self.stamp = stamp;
         if let Some(pass) = &mut self.pass {
             pass.version = Some(version);
             for change in &pass.changes {
@@ -106,8 +112,9 @@ impl HistoryFeed {
         self.noted.clone()
     }
 
-    /// Records that the next `count` changes are done. Returns the sums for the note.
-    pub(crate) fn complete(&mut self, count: usize) -> GroupSums {
+    /// Records that the next `count` changes are done, under a new stamp. Returns the sums for the note.
+    pub(crate) fn complete(&mut self, count: usize, stamp: u64) -> GroupSums {
+        self.stamp = stamp;
         let Some(pass) = &mut self.pass else {
             return self.noted.clone();
         };

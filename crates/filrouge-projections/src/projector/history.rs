@@ -9,12 +9,13 @@ use filrouge_engine::notes::Stored;
 use filrouge_types::{Failure, SessionId};
 
 use super::batch::Batch;
+use super::rebuild::Mismatch;
 use super::{Next, Projector, READ_TIME, RETRY_LETTERS_EVERY, SCAN_EVERY};
-use crate::calls::StepError;
+use crate::calls::{Calls, StepError};
 use crate::history::ForeignHistory;
 use crate::history::feed::{Change, HistoryFeed, Pass};
-use crate::state::{DeadLetter, State};
-use crate::target::{SessionKey, TargetError, Update};
+use crate::state::{DeadLetter, Filled, State};
+use crate::target::{SessionKey, Stamp, TargetError, Update};
 
 impl Projector {
     /// Scans the history if that is due, and writes some changes to one generation, or publishes a generation that is
@@ -122,14 +123,67 @@ impl Projector {
         // Greater than every earlier one, also if an older state of the store was restored.
         let now = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
         let version = now.max(stored.value.history_version + 1);
-        let feed = &mut self.history_feeds[index];
-        let (generation, sums) = (feed.generation, feed.begin(version));
+        let generation = self.history_feeds[index].generation;
+        let stamp = match self.stamp_history(&stored, generation).await? {
+            Ok(stamp) => stamp,
+            Err(mismatch) => return self.start_over(stored, mismatch).await,
+        };
+        let sums = self.history_feeds[index].begin(version, stamp);
         self.change_state(stored, |state| {
             state.history_version = version;
-            state.advance_history(generation, &sums);
+            state.advance_history(generation, &sums, stamp);
         })
         .await?;
         Ok(Next::Again)
+    }
+
+    /// Compares the stamp of a generation with the note. Returns the number of the stamp, 0 without one, or what is
+    /// wrong. A process stamps a generation before it changes the note, so the stamp is never behind the note, except in
+    /// an older state of the target.
+    pub(super) async fn history_stamped(
+        &self,
+        calls: Calls<'_>,
+        filled: &Filled,
+    ) -> Result<Result<u64, Mismatch>, StepError> {
+        let stamp = self.projection.target.stamp(filled.generation);
+        let stamp = calls.call(stamp).await?;
+        let (number, noted) = (
+            stamp.as_ref().map_or(0, |s| s.commits),
+            filled.history_stamp,
+        );
+        if number < noted {
+            return Ok(Err(Mismatch::OlderTarget));
+        }
+        // Otherwise a process has stopped between the stamp and the note.
+        let is_undone = number > noted && stamp.is_some_and(|s| s.position != noted.to_string());
+        Ok(match is_undone {
+            true => Err(Mismatch::OtherStore),
+            false => Ok(number),
+        })
+    }
+
+    /// Stamps a generation before the note is changed. Returns the number of the stamp; what is wrong if the one before
+    /// does not agree with the note: then it stays.
+    async fn stamp_history(
+        &self,
+        stored: &Stored<State>,
+        generation: u64,
+    ) -> Result<Result<u64, Mismatch>, StepError> {
+        let (calls, mut number, mut noted) = (self.calls(stored), 0, 0);
+        let mut generations = stored.value.generations();
+        if let Some(filled) = generations.find(|filled| filled.generation == generation) {
+            match self.history_stamped(calls, filled).await? {
+                Ok(stamped) => (number, noted) = (stamped, filled.history_stamp),
+                Err(mismatch) => return Ok(Err(mismatch)),
+            }
+        }
+        let stamp = Stamp {
+            commits: number + 1,
+            position: noted.to_string(),
+        };
+        let stamped = self.projection.target.set_stamp(generation, &stamp);
+        calls.call(stamped).await?;
+        Ok(Ok(stamp.commits))
     }
 
     /// Writes some changes of a feed.
@@ -145,8 +199,33 @@ impl Projector {
             return self.begin_pass(stored, index).await;
         };
         let batch = self.read_changes(index, version).await?;
+        let completed = batch.completed;
+        self.write_changed(&stored, generation, batch, letters)
+            .await?;
+        let stamp = match self.stamp_history(&stored, generation).await? {
+            Ok(stamp) => stamp,
+            Err(mismatch) => return self.start_over(stored, mismatch).await,
+        };
+        let sums = self.history_feeds[index].complete(completed, stamp);
+        self.projection.counts.set_failure(None);
+        self.change_state(stored, |state| {
+            state.advance_history(generation, &sums, stamp);
+            state.record_success();
+        })
+        .await?;
+        Ok(Next::Again)
+    }
+
+    /// Writes what a batch has to a generation, and updates the dead letters.
+    async fn write_changed(
+        &self,
+        stored: &Stored<State>,
+        generation: u64,
+        batch: Batch,
+        letters: &[DeadLetter],
+    ) -> Result<(), StepError> {
         let keys: Vec<SessionKey> = batch.updates.iter().map(|u| u.key().clone()).collect();
-        let refused = self.calls(&stored).write(generation, batch.updates).await?;
+        let refused = self.calls(stored).write(generation, batch.updates).await?;
         let mut refusals = batch.refusals;
         refusals.extend(
             refused
@@ -162,14 +241,7 @@ impl Projector {
         if !refusals.is_empty() || !written.is_empty() {
             self.update_letters(&refusals, &written).await?;
         }
-        let sums = self.history_feeds[index].complete(batch.completed);
-        self.projection.counts.set_failure(None);
-        self.change_state(stored, |state| {
-            state.advance_history(generation, &sums);
-            state.record_success();
-        })
-        .await?;
-        Ok(Next::Again)
+        Ok(())
     }
 
     /// Reads some sessions of a feed's changes.

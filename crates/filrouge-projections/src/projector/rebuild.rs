@@ -61,7 +61,7 @@ impl Projector {
         // One that queries do not see any more was deleted, not put back.
         let published = state.published.clone().filter(|_| state.queried == seen);
         if let Some(published) = &published
-            && let Err(mismatch) = self.stamped(reading, published).await?
+            && let Some(mismatch) = self.compare_stamp(reading, published).await?
         {
             return self.start_over(stored, mismatch).await;
         }
@@ -101,7 +101,7 @@ impl Projector {
             .call(self.projection.target.create(generation))
             .await?;
         if let Some(building) = &stored.value.building
-            && let Err(mismatch) = self.stamped(calls, building).await?
+            && let Some(mismatch) = self.compare_stamp(calls, building).await?
         {
             return self.start_over(stored, mismatch).await;
         }
@@ -137,6 +137,18 @@ impl Projector {
         Ok(Next::Again)
     }
 
+    /// Compares the stamp of a generation with the note. Returns what is wrong.
+    async fn compare_stamp(
+        &self,
+        calls: Calls<'_>,
+        filled: &Filled,
+    ) -> Result<Option<Mismatch>, StepError> {
+        Ok(match self.projection.history {
+            Some(_) => self.history_stamped(calls, filled).await?.err(),
+            None => self.stamped(calls, filled).await?.err(),
+        })
+    }
+
     /// Compares the stamp of a generation with the note. Returns the stamp's position, or what is wrong. A process stamps
     /// a generation before it moves the position in the note, so the stamp is never behind the note, except in an older
     /// state of the target.
@@ -159,8 +171,8 @@ impl Projector {
         Ok(Ok(stamped))
     }
 
-    /// Stamps a generation that has everything up to a position. Returns what is wrong if its stamp does not agree with
-    /// the note; then it is not stamped.
+    /// Stamps a generation that has everything of the ledger up to a position. Returns what is wrong if its stamp does
+    /// not agree with the note; then it is not stamped.
     pub(super) async fn stamp(
         &self,
         stored: &Stored<State>,

@@ -8,8 +8,9 @@ use filrouge_sources::library::samples::{MemorySource, conversation, header, mes
 use filrouge_sources::{Role, Source};
 use filrouge_types::{Clock, TenantId};
 
-use super::world::{World, key};
+use super::world::{SECRET, World, key};
 use crate::projector::Next;
+use crate::target::{Stamp, Target};
 use crate::{
     CurrentSessions, DifferenceKind, ForeignHistory, Selection, begin_rebuild, retry_dead_letters,
 };
@@ -289,4 +290,64 @@ async fn an_erasure_reaches_a_copy_of_the_ledger_that_a_history_replaces() {
     process.fill().await;
     process.check().await;
     assert_eq!(process.erase("third").await.store, "ledger");
+}
+
+/// An operator puts a backup of the target back, with a session that was removed since.
+#[tokio::test]
+async fn an_older_state_of_the_target_is_replaced() {
+    for is_one_process in [true, false] {
+        let (world, history) = (World::new(), History::default());
+        history.put("a", &["one"]);
+        history.put("b", &[SECRET]);
+        let process = history.process(&world);
+        let mut projector = process.projector();
+        process.run_until_idle(&mut projector).await;
+        let copy = world.target.copy();
+        history.remove("b");
+        process.clock.advance(10 * 1_000_000);
+        process.run_until_idle(&mut projector).await;
+        assert!(!process.holds_secret());
+
+        world.target.put_back(&copy);
+        assert!(process.holds_secret());
+        if is_one_process {
+            process.clock.advance(60 * 1_000_000);
+            process.run_until_idle(&mut projector).await;
+        } else {
+            projector.release().await;
+            history.process(&world).fill().await;
+        }
+        assert!(!process.holds_secret());
+        assert_eq!(process.status().await.older_states, 1);
+        process.check().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stamp_that_the_note_does_not_precede_is_of_an_undone_state_of_the_ledger() {
+    let (world, history) = (World::new(), History::default());
+    history.put("a", &["one"]);
+    let process = history.converge(&world).await;
+    let before = process.status().await.generation;
+    let generation = before.unwrap();
+    let stamp = world.target.stamp(generation).await.unwrap().unwrap();
+    // A process has stopped between the stamp and the note.
+    let next = Stamp {
+        commits: stamp.commits + 1,
+        position: stamp.commits.to_string(),
+    };
+    world.target.set_stamp(generation, &next).await.unwrap();
+    history.put("b", &["two"]);
+    history.converge(&world).await;
+    assert_eq!(process.status().await.generation, before);
+
+    let later = Stamp {
+        commits: stamp.commits + 1_000,
+        position: (stamp.commits + 999).to_string(),
+    };
+    world.target.set_stamp(generation, &later).await.unwrap();
+    history.converge(&world).await;
+    let status = process.status().await;
+    assert!(status.generation > before);
+    assert_eq!(status.older_states, 0);
 }
