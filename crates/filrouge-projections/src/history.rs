@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use filrouge_sources::library::export::recorded;
 use filrouge_sources::library::{Catalog, Entry};
 use filrouge_sources::{
-    Fingerprint, Header, Library, LibraryError, ReadError, Source, on_two_threads,
+    Fingerprint, Header, Library, LibraryError, ReadError, SkipReason, Skipped, Source,
+    on_two_threads,
 };
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, ProjectId, RawJson, Recorded, SessionId, TenantId,
@@ -41,7 +42,7 @@ impl ForeignHistory {
     /// The version of the turns and items that are made of a history. When it changes, projections are rebuilt.
     pub const FORM: u32 = 1;
 
-    /// A history whose sessions get this tenant. `open` is called when it is first read, and again until it succeeds.
+    /// A history whose sessions get this tenant. `open` is called in every scan, and fails while there is no history.
     pub fn new(
         tenant: TenantId,
         open: impl Fn() -> Result<Vec<Arc<dyn Source>>, String> + Send + Sync + 'static,
@@ -56,7 +57,8 @@ impl ForeignHistory {
     /// Lists the sessions.
     ///
     /// # Errors
-    /// `store_unavailable` if the history, or a part of it, cannot be read: a session that is not listed was removed.
+    /// `store_unavailable` if the history, or one of its files, cannot be read: a session that is not listed was
+    /// removed.
     pub(crate) async fn scan(self: &Arc<Self>) -> Result<Arc<Scan>, Failure> {
         let history = Arc::clone(self);
         blocking(move || history.scan_now()).await
@@ -65,8 +67,13 @@ impl ForeignHistory {
     fn scan_now(&self) -> Result<Arc<Scan>, Failure> {
         let library = self.library()?;
         let catalog = library.catalog();
-        match catalog.unavailable.first() {
-            Some(why) => Err(unavailable(why.as_str())),
+        // A source whose folder is gone lists no sessions, as before the first one.
+        (self.open)().map_err(unavailable)?;
+        let mut skipped = catalog.skipped.iter();
+        let unreadable = skipped.find(|skipped| skipped.reason == SkipReason::Unreadable);
+        let unreadable = unreadable.map(Skipped::to_string);
+        match catalog.unavailable.first().cloned().or(unreadable) {
+            Some(why) => Err(unavailable(why)),
             None => Ok(Arc::new(Scan::new(library, self.tenant.clone(), &catalog))),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_engine::cleaning::{ERASED, PENDING};
 use filrouge_sources::library::samples::{MemorySource, conversation, header, message, text};
-use filrouge_sources::{Role, Source};
+use filrouge_sources::{Role, SkipReason, Skipped, Source};
 use filrouge_types::{Clock, TenantId};
 
 use super::world::{SECRET, World, key};
@@ -189,6 +189,42 @@ async fn a_history_that_is_away_removes_nothing() {
     world.end_claims();
     history.converge(&world).await;
     assert_eq!(process.status().await.failures, 0);
+}
+
+/// The source of a history that was removed while the process runs lists no sessions, without a failure.
+#[tokio::test]
+async fn a_history_that_goes_away_or_has_an_unreadable_file_removes_nothing() {
+    let (world, history) = (World::new(), History::default());
+    for session in ["a", "b"] {
+        history.put(session, &["one"]);
+    }
+    let process = history.process(&world);
+    let mut projector = process.projector();
+    process.run_until_idle(&mut projector).await;
+    let (source, stored) = (history.source(), process.target.everything());
+    let removed = source.sessions.lock().unwrap().remove("a");
+    let unreadable = Skipped::new("a.jsonl".as_ref(), SkipReason::Unreadable, "no permission");
+    for is_away in [true, false] {
+        history.is_away.store(is_away, Ordering::SeqCst);
+        if !is_away {
+            source.skipped.lock().unwrap().push(unreadable.clone());
+        }
+        process.end_claims();
+        let next = loop {
+            match projector.step().await.unwrap() {
+                Next::Again => {}
+                next => break next,
+            }
+        };
+        assert!(matches!(next, Next::At(_)), "{next:?}");
+        assert_eq!(process.target.everything(), stored);
+    }
+    let restored = removed.map(|a| ("a".into(), a));
+    source.sessions.lock().unwrap().extend(restored);
+    source.skipped.lock().unwrap().clear();
+    process.end_claims();
+    process.run_until_idle(&mut projector).await;
+    process.check().await;
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub struct MemorySource {
     pub lists: AtomicUsize,
     /// The id of a session that cannot be read.
     pub unreadable: Option<Box<str>>,
+    /// The records that listings leave out.
+    pub skipped: Mutex<Vec<Skipped>>,
     /// Whether headers lack fingerprints, so that nothing may be cached.
     pub without_fingerprints: bool,
     /// Whether listing the source fails.
@@ -161,6 +163,7 @@ impl Source for MemorySource {
         let sessions = self.sessions.lock().unwrap();
         Ok(Arc::new(Listing {
             headers: sessions.values().map(listed).collect(),
+            skipped: self.skipped.lock().unwrap().clone(),
             ..Listing::default()
         }))
     }
