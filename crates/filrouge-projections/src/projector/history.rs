@@ -93,7 +93,7 @@ impl Projector {
             letter.at.after(RETRY_LETTERS_EVERY) <= now
                 && letter.key() == scan.key(&letter.session_id)
         });
-        let retried: BTreeSet<SessionId> = retried.map(|l| l.session_id.clone()).collect();
+        let mut retried: BTreeSet<SessionId> = retried.map(|l| l.session_id.clone()).collect();
         let mut due = Vec::new();
         for (index, feed) in self.history_feeds.iter().enumerate() {
             if is_due(feed) {
@@ -104,7 +104,12 @@ impl Projector {
                 due.push((index, in_target));
             }
         }
-        for (index, in_target) in due {
+        // A dead letter may be that of the newest generation only, which has it until it has the session.
+        for (index, in_target) in due.into_iter().rev() {
+            let is_newest = index + 1 == self.history_feeds.len();
+            if !is_newest {
+                retried.clear();
+            }
             let feed = &mut self.history_feeds[index];
             feed.scanned_at = Some(now);
             feed.compare(scan.clone(), &in_target, &retried);
@@ -234,7 +239,8 @@ impl Projector {
         );
         let is_written = |key: &SessionKey| refusals.iter().all(|(refused, _)| refused != key);
         let has_letter = |key: &SessionKey| letters.iter().any(|letter| letter.key() == *key);
-        let keys = keys.into_iter();
+        let newest = self.history_feeds.last().map(|feed| feed.generation);
+        let keys = keys.into_iter().filter(|_| newest == Some(generation));
         let written: Vec<_> = keys
             .filter(|key| is_written(key) && has_letter(key))
             .collect();

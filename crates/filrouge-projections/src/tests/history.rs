@@ -9,6 +9,7 @@ use filrouge_sources::{Role, SkipReason, Skipped, Source};
 use filrouge_types::{Clock, TenantId};
 
 use super::world::{SECRET, World, key};
+use crate::history::sums::group_of;
 use crate::projector::Next;
 use crate::target::{Stamp, Target};
 use crate::{
@@ -254,6 +255,33 @@ async fn refused_and_unreadable_sessions_are_dead_letters() {
     let letters = process.status().await.dead_letters;
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].key(), letters[0].attempts), (key("torn"), 2));
+}
+
+#[tokio::test]
+async fn a_session_that_a_rebuild_was_refused_is_tried_again_there() {
+    let (world, history) = (World::new(), History::default());
+    // More than one write has.
+    let mut sessions: Vec<String> = (0..300).map(|n| format!("s{n}")).collect();
+    for session in &sessions {
+        history.put(session, &["one"]);
+    }
+    let process = history.converge(&world).await;
+    let name = &process.projection.name;
+    let begun = begin_rebuild(&process.engine, name, world.clock.now());
+    begun.await.unwrap();
+    sessions.sort_by_key(|session| group_of(&session.parse().unwrap()));
+    world.target.set_refused([key(&sessions[0])]);
+    let mut projector = process.projector();
+    while process.status().await.dead_letters.is_empty() {
+        projector.step().await.unwrap();
+    }
+    world.target.set_refused([]);
+    for _ in 0..2 {
+        process.clock.advance(601 * 1_000_000);
+        process.run_until_idle(&mut projector).await;
+    }
+    assert!(process.status().await.dead_letters.is_empty());
+    process.check().await;
 }
 
 #[tokio::test]
