@@ -67,6 +67,8 @@ pub struct Projector {
     feeds: Vec<Feed>,
     /// The same for a projection of another program's history.
     history_feeds: Vec<HistoryFeed>,
+    /// The maximum number of sessions in the next write.
+    batch_sessions: usize,
     /// Whether the next step prefers the generation that is being built.
     prefers_building: bool,
     /// When the target is checked next.
@@ -97,6 +99,7 @@ impl Projector {
             holder,
             feeds: Vec::new(),
             history_feeds: Vec::new(),
+            batch_sessions: batch::BATCH_SESSIONS,
             prefers_building: false,
             check_at: None,
             created: None,

@@ -17,8 +17,8 @@ use crate::target::{SessionKey, SessionUpdate, Update};
 
 /// The maximum number of sessions in one write: each write waits for a flush of the target, so those of a page of short
 /// sessions are written together.
-const BATCH_SESSIONS: usize = COMMITS_PER_PAGE;
-/// The approximate number of bytes in one write.
+pub(super) const BATCH_SESSIONS: usize = COMMITS_PER_PAGE;
+/// The approximate number of bytes in one write with that many sessions.
 const BATCH_BYTES: usize = 4 << 20;
 /// The number of commits without a change for the projection after which the note's position is moved. So a restart
 /// does not examine all of them again.
@@ -40,11 +40,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Whether what is in the batch should be written before more is read.
-    pub(super) fn is_full(&self) -> bool {
-        self.updates.len() >= BATCH_SESSIONS
-            || self.erased.len() >= BATCH_SESSIONS
-            || self.bytes >= BATCH_BYTES
+    /// Whether what is in the batch should be written before more is read, if a batch has at most this many sessions,
+    /// and as large a share of the bytes.
+    pub(super) fn is_full(&self, max_sessions: usize) -> bool {
+        self.updates.len() >= max_sessions
+            || self.erased.len() >= max_sessions
+            || self.bytes >= BATCH_BYTES / BATCH_SESSIONS * max_sessions
     }
 }
 
@@ -172,6 +173,7 @@ impl Projector {
         let batch = self.read_batch(index, letters).await?;
         let generation = self.feeds[index].generation;
         let refused = self.calls(&stored).write(generation, batch.updates).await?;
+        self.enlarge_batches();
         for (key, commit) in &batch.erased {
             // Many erasures take longer than one claim.
             let Some(renewed) = self.claim(stored).await? else {
@@ -234,11 +236,22 @@ impl Projector {
             self.read_session(feed, changed, letters, &mut batch)
                 .await?;
             batch.completed += 1;
-            if batch.is_full() || self.is_after(end) {
+            if batch.is_full(self.batch_sessions) || self.is_after(end) {
                 break;
             }
         }
         Ok(batch)
+    }
+
+    /// After a write that succeeded, the next one may have a few more sessions.
+    pub(super) fn enlarge_batches(&mut self) {
+        let larger = self.batch_sessions + self.batch_sessions / 8 + 1;
+        self.batch_sessions = larger.min(BATCH_SESSIONS);
+    }
+
+    /// After a call without an answer, the next write has fewer sessions: perhaps they took too long together.
+    pub(super) fn shrink_batches(&mut self) {
+        self.batch_sessions = (self.batch_sessions / 4).max(1);
     }
 
     pub(super) fn is_after(&self, end: Timestamp) -> bool {

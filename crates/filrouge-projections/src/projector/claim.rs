@@ -95,6 +95,9 @@ impl Projector {
         }
         self.projection.counts.set_failure(Some(reason.clone()));
         (self.check_at, self.created) = (None, None);
+        if matches!(error, TargetError::Unavailable(_)) {
+            self.shrink_batches();
+        }
         let is_altered = matches!(error, TargetError::Altered(_));
         let (now, newest) = (self.clock.now(), self.engine.index_feed.position());
         self.change_state(stored, |state| {

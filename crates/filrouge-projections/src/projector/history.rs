@@ -207,6 +207,7 @@ impl Projector {
         let completed = batch.completed;
         self.write_changed(&stored, generation, batch, letters)
             .await?;
+        self.enlarge_batches();
         let stamp = match self.stamp_history(&stored, generation).await? {
             Ok(stamp) => stamp,
             Err(mismatch) => return self.start_over(stored, mismatch).await,
@@ -260,7 +261,7 @@ impl Projector {
         for change in pass.changes.iter().skip(pass.completed) {
             self.read_changed(pass, change, version, &mut batch).await?;
             batch.completed += 1;
-            if batch.is_full() || self.is_after(end) {
+            if batch.is_full(self.batch_sessions) || self.is_after(end) {
                 break;
             }
         }

@@ -181,3 +181,22 @@ async fn two_processes_take_turns() {
     world.fill().await;
     world.check().await;
 }
+
+#[tokio::test]
+async fn a_write_that_takes_too_long_is_divided() {
+    let world = World::new();
+    for n in 0..40 {
+        world.create(&format!("s{n}")).await;
+    }
+    world.target.set_largest_write(10);
+    let mut projector = world.projector();
+    for _ in 0..1000 {
+        match projector.step().await.unwrap() {
+            Next::Again => {}
+            Next::At(_) => world.clock.advance(60 * 1_000_000),
+            Next::Commit => break,
+        }
+    }
+    world.check().await;
+    assert_eq!(world.verify().await.0.sessions, 40);
+}

@@ -31,6 +31,8 @@ struct Inner {
     alias_is_altered: bool,
     is_away: bool,
     refused: BTreeSet<SessionKey>,
+    /// The maximum number of updates that a write has time for.
+    largest_write: Option<usize>,
     calls: usize,
     /// The clock that each call moves forward, and by how many microseconds.
     slow: Option<(Arc<FixedClock>, i64)>,
@@ -50,6 +52,11 @@ impl MemoryTarget {
 
     pub(super) fn set_refused(&self, keys: impl IntoIterator<Item = SessionKey>) {
         lock(&self.0).refused = keys.into_iter().collect();
+    }
+
+    /// Makes writes with more updates than this take too long.
+    pub(super) fn set_largest_write(&self, updates: usize) {
+        lock(&self.0).largest_write = Some(updates);
     }
 
     pub(super) fn calls(&self) -> usize {
@@ -265,6 +272,9 @@ impl Target for MemoryTarget {
         let written = self.call(|inner| {
             if inner.altered == Some(generation) {
                 return Err(altered(generation));
+            }
+            if inner.largest_write.is_some_and(|max| updates.len() > max) {
+                return Err(TargetError::Unavailable("no answer in time".to_owned()));
             }
             let refused = &inner.refused;
             let (refused, accepted): (Vec<_>, Vec<_>) = updates
