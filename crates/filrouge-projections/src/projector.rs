@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::calls::{Calls, StepError};
-use crate::feed::Feed;
+use crate::feed::{COMMITS_PER_PAGE, Feed};
 use crate::history::feed::HistoryFeed;
 use crate::projection::Projection;
 use crate::state::{DeadLetter, State, Uncleaned, change_uncleaned, read_letters, read_uncleaned};
@@ -31,6 +31,9 @@ use crate::target::TargetError;
 const GATHER_PAUSE: Duration = Duration::from_millis(20);
 /// How often the notes are read during a wait, because another process may have changed them.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum number of sessions in one write: each write waits for a flush of the target, so those of a page of short
+/// sessions are written together.
+const BATCH_SESSIONS: usize = COMMITS_PER_PAGE;
 /// How long a step may read sessions before it writes them.
 const READ_TIME: Duration = Duration::from_secs(10);
 /// The longest wait after a failure: cleaning must not wait longer than this when the target is back.
@@ -99,7 +102,7 @@ impl Projector {
             holder,
             feeds: Vec::new(),
             history_feeds: Vec::new(),
-            batch_sessions: batch::BATCH_SESSIONS,
+            batch_sessions: BATCH_SESSIONS,
             prefers_building: false,
             check_at: None,
             created: None,

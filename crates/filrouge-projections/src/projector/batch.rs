@@ -8,16 +8,13 @@ use filrouge_store::ledger::Position;
 use filrouge_types::Timestamp;
 
 use super::rebuild::Mismatch;
-use super::{Next, Projector, READ_TIME};
+use super::{BATCH_SESSIONS, Next, Projector, READ_TIME};
 use crate::calls::StepError;
 use crate::feed::{COMMITS_PER_PAGE, Feed, Page, read_change};
 use crate::position::{StoredPosition, has_reached};
 use crate::state::{DeadLetter, Filled, State};
 use crate::target::{SessionKey, SessionUpdate, Update};
 
-/// The maximum number of sessions in one write: each write waits for a flush of the target, so those of a page of short
-/// sessions are written together.
-pub(super) const BATCH_SESSIONS: usize = COMMITS_PER_PAGE;
 /// The approximate number of bytes in one write with that many sessions.
 const BATCH_BYTES: usize = 4 << 20;
 /// The number of commits without a change for the projection after which the note's position is moved. So a restart
