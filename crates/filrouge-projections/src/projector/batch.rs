@@ -15,7 +15,7 @@ use crate::position::{StoredPosition, has_reached};
 use crate::state::{DeadLetter, Filled, State};
 use crate::target::{SessionKey, SessionUpdate, Update};
 
-/// The approximate number of bytes in one write with that many sessions.
+/// The approximate number of bytes in one write with [`BATCH_SESSIONS`] sessions.
 const BATCH_BYTES: usize = 4 << 20;
 /// The number of commits without a change for the projection after which the note's position is moved. So a restart
 /// does not examine all of them again.
