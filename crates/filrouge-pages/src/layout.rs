@@ -5,7 +5,6 @@ use axum::http::Response;
 use filrouge_http::access::Permission;
 use filrouge_http::response::text;
 use maud::{DOCTYPE, Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::assets;
 use crate::links::{AUDIT, INTEGRITY};
@@ -16,20 +15,16 @@ use crate::words::{FrameWords, Language};
 /// What htmx must not do: run strings as code, add styles, keep pages in the browser's storage, or call other hosts.
 const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"historyCacheSize":0,"selfRequestsOnly":true}"#;
 
-/// What a segment of a path encodes.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
 /// Returns a page with this title and content.
 pub(crate) fn page(visit: &Visit, title: &str, content: &Markup) -> Response<Body> {
     let words = FrameWords::of(visit.language);
     let navigation = html! {
-        nav.places aria-label=(words.places) {
+        nav aria-label=(words.pages) {
+            a href="/" { (words.sessions) }
+            a href="/ui/statistics" { (words.statistics) }
             @if visit.may(Permission::Audit) { a href=(AUDIT) { (words.audit) } }
             a href=(INTEGRITY) { (words.integrity) }
+            @if visit.may(Permission::Observe) { a href="/ui/operations" { (words.operations) } }
         }
         @if let Some(key_id) = &visit.signed_in {
             form.sign-out method="post" action=(sign_in::OUT_PATH) {
@@ -39,11 +34,6 @@ pub(crate) fn page(visit: &Visit, title: &str, content: &Markup) -> Response<Bod
         }
     };
     html_response(&document(visit.language, title, &navigation, content))
-}
-
-/// An id as a segment of a path.
-pub(crate) fn segment(id: &str) -> String {
-    utf8_percent_encode(id, SEGMENT).to_string()
 }
 
 /// Returns a part of a page, for scripts.
@@ -80,11 +70,6 @@ pub(crate) fn document(
                 a.skip href="#content" { (words.skip_to_content) }
                 header.bar {
                     a.home href="/" { "filrouge" }
-                    nav aria-label=(words.pages) {
-                        a href="/" { (words.sessions) }
-                        a href="/ui/statistics" { (words.statistics) }
-                        a href="/ui/operations" { (words.operations) }
-                    }
                     (navigation)
                 }
                 main #content { (content) }

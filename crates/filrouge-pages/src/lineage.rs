@@ -22,7 +22,8 @@ use tokio::task::spawn_blocking;
 
 use crate::Pages;
 use crate::format::time;
-use crate::layout::{page, segment};
+use crate::layout::page;
+use crate::links::segment;
 use crate::visit::Visit;
 use crate::words::LineageWords;
 

@@ -2,7 +2,6 @@
 
 mod arrivals;
 mod figures;
-mod figures_cache;
 mod hits;
 mod ledger;
 mod lists;
@@ -26,7 +25,6 @@ use crate::visit::Visit;
 use crate::words::SessionsWords;
 pub(crate) use arrivals::{PATH as ARRIVALS_PATH, arrivals};
 pub(crate) use figures::{PATH as FIGURES_PATH, figures};
-pub(crate) use figures_cache::FiguresCache;
 use hits::Hits;
 use lists::ListPage;
 use query::{ListOrder, ListQuery};

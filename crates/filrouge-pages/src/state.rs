@@ -11,7 +11,6 @@ use filrouge_sources::Library;
 
 use crate::operations::Status;
 use crate::prices::Prices;
-use crate::sessions::FiguresCache;
 use crate::statistics::CountedSessions;
 
 /// What pages need: the services, and the histories of other programs beside the ledger. Clones are handles to the same
@@ -26,7 +25,6 @@ struct Shared {
     anchor: Option<Arc<AnchorKeeper>>,
     prices: Arc<Prices>,
     status: Arc<dyn Status>,
-    figures: FiguresCache,
     counted: CountedSessions,
 }
 
@@ -48,7 +46,6 @@ impl Pages {
             anchor,
             prices,
             status,
-            figures: FiguresCache::default(),
             counted: CountedSessions::default(),
         }))
     }
@@ -76,11 +73,6 @@ impl Pages {
     /// The state of the server.
     pub(crate) fn status(&self) -> &dyn Status {
         self.0.status.as_ref()
-    }
-
-    /// The kept figures of sessions.
-    pub(crate) fn figures(&self) -> &FiguresCache {
-        &self.0.figures
     }
 
     /// The sessions that were counted last.

@@ -18,7 +18,8 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::Pages;
-use crate::layout::{page, segment};
+use crate::layout::page;
+use crate::links::segment;
 use crate::prices::{DAY, day_of};
 use crate::visit::Visit;
 use crate::words::StatisticsWords;

@@ -49,7 +49,13 @@ impl ServerStatus {
         let mut states = Vec::new();
         for projection in self.app.projections.iter() {
             let now = SystemClock.now();
-            let status = projection_status(self.app.engine(), &projection.name, now).await?;
+            let status = projection_status(
+                self.app.engine(),
+                &projection.name,
+                projection.history.as_ref(),
+                now,
+            )
+            .await?;
             states.push(ProjectionState {
                 name: status.name,
                 lag_commits: status.lag_commits,

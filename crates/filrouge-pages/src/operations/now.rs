@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use crate::Pages;
 use crate::format::time;
-use crate::layout::segment;
+use crate::links::segment;
 use crate::words::OperationsWords;
 
 /// The state of a server's stores.

@@ -1,9 +1,11 @@
 //! The figures of one session that its row does not have: tokens, cost, and whether the newest turn failed. The page
 //! loads them when the row becomes visible, because they are computed from all items of the session.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use filrouge_engine::caller::may;
-use filrouge_engine::{Caller, Statistics};
+use filrouge_engine::{Caller, SessionDays};
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
@@ -11,7 +13,6 @@ use filrouge_store::WorkSize;
 use filrouge_types::{Session, TurnStatus};
 use maud::html;
 
-use super::figures_cache::Figures;
 use super::ledger::bad_end;
 use crate::Pages;
 use crate::format::number;
@@ -31,10 +32,13 @@ pub(crate) async fn figures(
     let (caller, id) = (&access.caller, &access.session);
     // The session is read for each request, so that only those who may see it get its kept figures.
     let session = pages.sessions.get(caller, id).await?;
-    let figures = match pages.figures().get(&session) {
-        Some(figures) => figures,
-        None => compute(&pages, caller, &session).await?,
-    };
+    let days = days(&pages, caller, &session).await?;
+    let tokens: u64 = days.values().map(|figures| figures.tokens.total()).sum();
+    let uses = days
+        .iter()
+        .map(|(key, figures)| (key.model.as_deref(), key.day, &figures.tokens));
+    let prices = pages.prices();
+    let cost = prices.cost(uses).filter(|_| tokens > 0);
     let words = SessionsWords::of(visit.language);
     let bad_end = bad_end(&pages, caller, id).await?;
     Ok(fragment(&html! {
@@ -44,31 +48,30 @@ pub(crate) async fn figures(
             None => {},
         }
         span id={ "tokens-" (id) } hx-swap-oob="true" {
-            @if let Some(tokens) = figures.tokens { (number(tokens)) }
+            @if tokens > 0 { (number(tokens)) }
         }
         span id={ "cost-" (id) } hx-swap-oob="true" {
-            @if let Some(cost) = figures.cost { "$" (format!("{cost:.2}")) }
+            @if let Some(cost) = cost { (cost.text()) " " (prices.currency()) }
         }
     }))
 }
 
-async fn compute(pages: &Pages, caller: &Caller, session: &Session) -> Result<Figures, Problem> {
+/// The figures of a session by day, agent and model, as they were kept or from all of its items.
+async fn days(
+    pages: &Pages,
+    caller: &Caller,
+    session: &Session,
+) -> Result<Arc<SessionDays>, Problem> {
+    if let Some(days) = pages.counted().get(session) {
+        return Ok(days);
+    }
     // This may read the session completely, so the number of concurrent requests is limited.
     let _permit = pages
         .limits()
         .large_response_permit(caller, WorkSize::Small)
         .await?;
-    let own = pages.stats.of(caller, &session.session_id).await?.own;
-    let total = own.tokens.total();
-    let figures = Figures {
-        tokens: (total > 0).then_some(total),
-        cost: cost(&own),
-    };
-    pages.figures().keep(session, figures);
-    Ok(figures)
-}
-
-/// The cost of a session in US dollars; `None` if one of its models has no price. No model has a price yet.
-const fn cost(_own: &Statistics) -> Option<f64> {
-    None
+    let days = pages.stats.by_day(caller, &session.session_id).await?;
+    let days = Arc::new(days);
+    pages.counted().add(session, &days);
+    Ok(days)
 }

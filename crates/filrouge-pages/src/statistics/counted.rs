@@ -63,13 +63,13 @@ const fn state_of(session: &Session) -> (u64, Timestamp) {
 
 impl CountedSessions {
     /// The figures of a session that was just listed, if they were kept in this state.
-    pub(super) fn get(&self, session: &Session) -> Option<Arc<SessionDays>> {
+    pub(crate) fn get(&self, session: &Session) -> Option<Arc<SessionDays>> {
         let kept = self.0.as_ref()?.get(&key_of(session))?;
         (kept.state == state_of(session)).then_some(kept.days)
     }
 
     /// Keeps the figures of a session, in place of earlier ones.
-    pub(super) fn add(&self, session: &Session, days: &Arc<SessionDays>) {
+    pub(crate) fn add(&self, session: &Session, days: &Arc<SessionDays>) {
         if let Some(cache) = &self.0 {
             let kept = Kept {
                 state: state_of(session),

@@ -44,6 +44,9 @@ pub(super) fn number(value: u64) -> String {
     text
 }
 
+/// Reads one figure.
+type Figure = fn(&Statistics) -> u64;
+
 /// The figures of a session alone, with its descendants, and without copied items, as `GET …/stats` returns them.
 pub(super) fn with_descendants(words: &StatisticsWords, of: &SessionStatistics) -> Markup {
     let columns: [(&str, &Statistics); 3] = [
@@ -51,7 +54,7 @@ pub(super) fn with_descendants(words: &StatisticsWords, of: &SessionStatistics) 
         (words.with_descendants, &of.with_descendants),
         (words.without_copied, &of.without_copied),
     ];
-    let rows: [(&str, fn(&Statistics) -> u64); 7] = [
+    let rows: [(&str, Figure); 7] = [
         (words.sessions, |s| s.sessions),
         (words.turns, |s| s.turns),
         (words.failed, |s| s.turns_by_status.failed),

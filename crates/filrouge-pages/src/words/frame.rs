@@ -5,7 +5,6 @@ super::words! {
     FrameWords {
         skip_to_content: "Skip to the content", "Aller au contenu", "Zum Inhalt";
         sessions: "Sessions", "Sessions", "Sitzungen";
-        places: "Checks", "Contrôles", "Prüfungen";
         audit: "Audit", "Audit", "Audit";
         integrity: "Integrity", "Intégrité", "Integrität";
         pages: "Pages", "Pages", "Seiten";

@@ -14,7 +14,6 @@ use crate::app::App;
 use crate::openapi::{StateResponse, enum_schema};
 use filrouge_http::access::may;
 use filrouge_http::extract::{Limit, TenantAccess};
-use filrouge_http::join_task;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, json};
 use filrouge_http::run_blocking;
