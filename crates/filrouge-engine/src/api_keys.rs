@@ -17,6 +17,7 @@ mod text;
 
 pub use kept::{KeptKeys, SeenKeys};
 pub use sign_in::SignIns;
+pub(crate) use text::random_text;
 pub use text::{ApiKeyText, PresentedKey, SecretHash};
 
 /// The note that stores the keys.

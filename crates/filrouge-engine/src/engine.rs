@@ -67,6 +67,8 @@ services! {
     erasure: Erasure;
     /// API keys, which authenticate the callers of a server.
     keys: Keys;
+    /// Shares: secret addresses at which anybody can read a session, or a part of it, for a while.
+    shares: Shares;
     /// Statistics of a session, and its lineage.
     stats: Stats;
     /// Events of sessions, and the key figures computed from them.

@@ -19,6 +19,7 @@ pub mod kpi;
 pub mod notes;
 pub mod restore;
 pub mod scopes;
+pub mod shares;
 pub mod spool;
 pub mod stream;
 pub mod utterances;
@@ -62,7 +63,7 @@ pub use cleaning::StoreReceipt;
 pub use counters::{Count, Counters, Tally};
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
-    Stats, Streams, Turns, Upkeep,
+    Shares, Stats, Streams, Turns, Upkeep,
 };
 pub use erasure::ErasureReceipt;
 pub use leftovers::Leftovers;

@@ -15,7 +15,7 @@ use crate::shared::{command_as, internal};
 use crate::trace::claimed_owner;
 
 /// The kind of the event.
-const LINK_REFUSED: &str = "link_refused";
+pub(crate) const LINK_REFUSED: &str = "link_refused";
 
 /// The data of the event of a refused link: `identity_id`, which was refused, and `owner`. `None` for other events.
 pub(crate) fn refused_link(event: &SessionEvent) -> Option<&RawJson> {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub calls: CallSettings,
     /// Whether every new anonymous session requires a session token: the one that the caller sends, or a random one.
     pub require_session_token: bool,
+    /// The longest duration of a share; zero: nobody can create or open one.
+    pub share_max: Duration,
     /// The limits on requests.
     pub limits: Limits,
 }
@@ -59,6 +61,7 @@ impl Default for Settings {
             record: RecordPolicies::default(),
             calls: CallSettings::default(),
             require_session_token: false,
+            share_max: Duration::from_secs(30 * 24 * 60 * 60),
             limits: Limits::default(),
         }
     }

@@ -35,8 +35,13 @@ impl fmt::Debug for SecretHash {
 
 impl SecretHash {
     fn from_secret(secret: &str) -> Self {
+        Self::for_purpose(b"filrouge api key 1\0", secret)
+    }
+
+    /// The hash of a secret; the hashes of one secret for two purposes differ.
+    pub(crate) fn for_purpose(purpose: &[u8], secret: &str) -> Self {
         let hash = Sha256::new()
-            .chain_update(b"filrouge api key 1\0")
+            .chain_update(purpose)
             .chain_update(secret.as_bytes())
             .finalize();
         Self(hash.into())
@@ -97,7 +102,7 @@ impl<'a> PresentedKey<'a> {
 }
 
 /// Random letters and digits, uniformly distributed.
-fn random_text(entropy: &dyn Entropy, length: usize) -> Result<String, Failure> {
+pub(crate) fn random_text(entropy: &dyn Entropy, length: usize) -> Result<String, Failure> {
     // The largest multiple of 62 (the alphabet's size) below 256. Bytes from 248 on are skipped, because they would
     // make the first 8 characters more frequent than the others.
     const SKIPPED_FROM: u8 = 248;

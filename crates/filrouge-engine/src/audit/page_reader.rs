@@ -17,8 +17,8 @@ use super::calls::CallIndex;
 use super::cursor::AuditPosition;
 use super::{AuditCursor, AuditKind, AuditPage, AuditQuery, AuditRow};
 
+mod event;
 mod item;
-mod refused_link;
 
 /// The maximum number of commits, and of items, that a page examines.
 const COMMITS_MAX: u64 = 8192;
@@ -120,7 +120,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         }
     }
 
-    /// Reads one session in order of seq, after its refused links. Returns the next page's cursor; `None` if this is the
+    /// Reads one session in order of seq, after its events. Returns the next page's cursor; `None` if this is the
     /// last page.
     fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>> {
         let cursor = self.query.cursor.as_ref();
@@ -137,7 +137,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
                 let last = session.head.last_seq;
                 let mut begin = position.unwrap_or(AuditPosition::at(0));
                 if begin.seq == 0 {
-                    if let Some(part) = self.add_refused_links(&session, begin.part)? {
+                    if let Some(part) = self.add_events(&session, begin.part)? {
                         let position = AuditPosition { seq: 0, part };
                         return Ok(Some(AuditCursor::from_session_position(position)));
                     }

@@ -3,11 +3,12 @@
 use filrouge_store::command::Erased;
 use filrouge_store::rows::SessionRow;
 use filrouge_types::{
-    Channel, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId, Timestamp,
-    TurnId, Variant,
+    Channel, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionEvent,
+    SessionId, Timestamp, TurnId, Variant,
 };
 use serde::Serialize;
 
+use crate::refused_links::LINK_REFUSED;
 use crate::shared::to_json;
 
 /// The content of an error item.
@@ -96,15 +97,21 @@ impl AuditRow {
         Self::without_item(session_id, erased.at, detail)
     }
 
-    /// The row for a refused link of a session; `detail` is an object with both identities.
-    pub(super) fn of_refused_link(session: &SessionRow, at: Timestamp, detail: &RawJson) -> Self {
-        let both = detail.as_str().trim_start_matches('{');
-        let detail = format!(r#"[{{"type":"link_refused",{both}]"#);
+    /// The row for an event that filrouge recorded. `detail` is its data, an object with at least one member. A refused
+    /// link is on the channel `link`, an event of a share on the channel `share`.
+    pub(super) fn of_event(session: &SessionRow, event: &SessionEvent, detail: &RawJson) -> Self {
+        let kind = &event.kind;
+        let members = detail.as_str().trim_start_matches('{');
+        let channel = match &**kind {
+            LINK_REFUSED => Channel::Link,
+            _ => Channel::from_word("share"),
+        };
+        let detail = format!(r#"[{{"type":"{kind}",{members}]"#);
         Self {
             identity_id: session.identity_id.clone(),
             role: Some(Role::System),
-            channel: Some(Channel::Link),
-            ..Self::without_item(session.session_id.clone(), at, detail)
+            channel: Some(channel),
+            ..Self::without_item(session.session_id.clone(), event.created_at, detail)
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reads and verifies notes and events.
 
-use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
+use filrouge_types::{ErrorCode, EventKey, Failure, SessionEvent, SessionId};
 
 use super::{VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::Scope;
@@ -76,6 +76,31 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Ok((page, None))
         };
         in_session(id, read_page())
+    }
+
+    /// The event of a session with this key, verified.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub fn event(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+        key: &EventKey,
+    ) -> Result<Option<SessionEvent>, Failure> {
+        let session = self.get(scope, id)?;
+        let read = || {
+            let Some(row) = self.view.event(session.pk, key)? else {
+                return Ok(None);
+            };
+            let event = self.verified_event(&session, row)?;
+            if event.key != *key {
+                let detail = "an event's key leads to another event";
+                return Err(session.integrity_failure(None, detail));
+            }
+            Ok(Some(event))
+        };
+        in_session(id, read())
     }
 
     pub(crate) fn verified_event(

@@ -1,4 +1,4 @@
-//! The rows of refused links, which are events of their sessions.
+//! The rows of refused links and of shares, which are events of their sessions.
 
 use filrouge_store::read::VerifiedSession;
 use filrouge_store::rows::View;
@@ -7,14 +7,15 @@ use filrouge_types::{Result, SessionEvent};
 use super::PageReader;
 use crate::audit::{AuditKind, AuditRow};
 use crate::refused_links::{names_identity, refused_link};
+use crate::shares::share_event;
 
 /// The number of events that one query reads.
 const EVENTS_PER_READ: usize = 256;
 
 impl<V: View + ?Sized> PageReader<'_, '_, V> {
-    /// Adds the rows of the refused links among a session's events after number `after`. If the page fills up first,
+    /// Adds the rows of a session's events after number `after`. If the page fills up first,
     /// returns the number of the last event that was read.
-    pub(super) fn add_refused_links(
+    pub(super) fn add_events(
         &mut self,
         session: &VerifiedSession,
         mut after: usize,
@@ -26,7 +27,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
                     return Ok(Some(after));
                 }
                 if self.query.includes_time(event.created_at) {
-                    self.add_refused_link(session, event);
+                    self.add_event_row(session, event);
                 }
                 self.examined_items += 1;
                 after += 1;
@@ -37,12 +38,12 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         }
     }
 
-    /// Adds the row of the event with this number if it is a refused link.
+    /// Adds the row of the event with this number, if it has one.
     pub(super) fn add_event(&mut self, session: &VerifiedSession, number: u64) -> Result<()> {
         let (events, _) = self.events(session, number - 1, 1)?;
         self.examined_items += 1;
         if let Some(event) = events.first() {
-            self.add_refused_link(session, event);
+            self.add_event_row(session, event);
         }
         Ok(())
     }
@@ -57,16 +58,16 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         self.snapshot.events(self.scope, id, after, limit)
     }
 
-    fn add_refused_link(&mut self, session: &VerifiedSession, event: &SessionEvent) {
-        let Some(detail) = refused_link(event) else {
+    fn add_event_row(&mut self, session: &VerifiedSession, event: &SessionEvent) {
+        let Some(detail) = refused_link(event).or_else(|| share_event(event)) else {
             return;
         };
         let expected = self.query.identity_id.as_ref();
         let is_shown = self.query.includes_kind(AuditKind::Link)
             && expected.is_none_or(|identity| names_identity(detail, identity));
         if is_shown && self.query.tool.is_none() && self.query.agent.is_none() {
-            let row = AuditRow::of_refused_link(&session.row, event.created_at, detail);
-            self.rows.push(row);
+            self.rows
+                .push(AuditRow::of_event(&session.row, event, detail));
         }
     }
 }
