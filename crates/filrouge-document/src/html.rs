@@ -15,7 +15,7 @@ use filrouge_types::{Channel, Item, Recorded, Turn};
 
 pub(crate) use self::frame::Frame;
 use self::item::render_entry;
-pub use self::page::STYLE;
+pub use self::page::{STYLE, STYLE_HASH};
 use self::page::{contents_list, continued_turn, head, masthead, turn_heading};
 pub(crate) use self::rich::render_markdown;
 pub(crate) use self::safe_text::listing;

@@ -14,6 +14,7 @@ mod media;
 mod part;
 mod part_view;
 mod redaction;
+mod shown;
 mod text;
 mod turn_entries;
 mod url;
@@ -23,10 +24,11 @@ use std::fmt;
 
 use filrouge_types::{Item, Recorded, Turn};
 
-pub use html::STYLE;
+pub use html::{STYLE, STYLE_HASH};
 pub use language::Language;
 pub use part_view::PartView;
 pub use redaction::Redactions;
+pub use shown::Shown;
 
 /// Writes the conversation as CommonMark that has only headings, lists, block quotes and code.
 ///

@@ -165,7 +165,7 @@ pub(crate) fn remaining_members(members: &Members<'_>) -> Option<String> {
 }
 
 /// Parses a part; `None` unless its type is known and its required members are present.
-fn parse_known(json: &str) -> Option<Part<'_>> {
+pub(crate) fn parse_known(json: &str) -> Option<Part<'_>> {
     let mut members = Members::parse(json)?;
     let kind = match take_text(&mut members, "type")?.as_str() {
         "text" => Kind::Text(take_text(&mut members, "text")?),

@@ -13,8 +13,8 @@ use crate::words;
 /// The only style sheet of the HTML document.
 pub const STYLE: &str = include_str!("style.css");
 
-/// The SHA-256 of [`STYLE`] in base64; the content security policy allows only this style.
-const STYLE_HASH: &str = "PtOhSFx/CLrpJOhPsKy42324pDc6j5W3xhQj2tmPtuY=";
+/// The SHA-256 of [`STYLE`] in base64; the content security policy of a page with this style allows only it.
+pub const STYLE_HASH: &str = "PtOhSFx/CLrpJOhPsKy42324pDc6j5W3xhQj2tmPtuY=";
 
 /// The maximum length of a question in the list of contents, in characters.
 const MAX_QUESTION_CHARS: usize = 90;

@@ -34,7 +34,7 @@ pub struct AuditError {
 pub struct AuditRow {
     /// The session.
     pub session_id: SessionId,
-    /// The item's position in it; absent for the erasure of a session, for a refused link and for damage.
+    /// The item's position in it; absent for erasures, refused links, events of shares and damage.
     pub seq: Option<u64>,
     /// The turn.
     pub turn_id: Option<TurnId>,

@@ -55,7 +55,7 @@ fn axe_finds_nothing_serious_on_any_page() {
             );
         }
     };
-    visit_pages(&browser, examine);
+    visit_pages(examine);
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub(crate) fn open(browser: &Browser, url: &str) {
 
 /// Calls `visit` with the name and URL of every page of a history, of a failure, of an empty store, and of the form to
 /// sign in.
-pub(crate) fn visit_pages(browser: &Browser, visit: impl Fn(&str, &str)) {
+pub(crate) fn visit_pages(visit: impl Fn(&str, &str)) {
     let world = World::on_sqlite();
     copy_tree(&fixture("claude-code"), &world.path(".claude"));
     let server = world.serve();

@@ -47,5 +47,5 @@ fn every_page_fits_its_window_and_logs_no_errors() {
             }
         }
     };
-    visit_pages(&browser, examine);
+    visit_pages(examine);
 }
