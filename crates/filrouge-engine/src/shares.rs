@@ -94,6 +94,11 @@ impl Shares {
         Ok((share, token))
     }
 
+    /// The longest duration of a share; zero if sharing is off.
+    pub fn max_duration(&self) -> Duration {
+        self.settings.share_max
+    }
+
     /// The shares of a session, the oldest first, also those that have ended.
     ///
     /// # Errors

@@ -31,6 +31,12 @@ pub struct Rate {
     pub burst: NonZeroU32,
 }
 
+/// The rate of requests with addresses of shares that do not exist, of all callers together.
+const UNKNOWN_SHARES: Rate = Rate {
+    per_second: NonZeroU32::MIN.saturating_add(4),
+    burst: NonZeroU32::MIN.saturating_add(29),
+};
+
 /// The configured limits: the section `[limits]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSettings {
@@ -101,6 +107,7 @@ pub struct Limits {
     settings: LimitSettings,
     pub(crate) bodies: Arc<Budget>,
     pub(crate) rates: rate::Rates,
+    unknown_shares: rate::KindLimiter,
     streams: Arc<Budget>,
     streams_of_end_users: Arc<Budget>,
     large_responses: FairSlots,
@@ -119,6 +126,11 @@ impl Limits {
         Self {
             bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
+            unknown_shares: rate::KindLimiter::new(
+                "too many requests with addresses that do not exist",
+                "shares",
+                UNKNOWN_SHARES,
+            ),
             streams: Budget::per_caller(settings.streams_per_key),
             streams_of_end_users: Budget::per_caller(settings.streams_per_key.div_ceil(2)),
             large_responses: FairSlots::new(response_slots),
@@ -146,6 +158,18 @@ impl Limits {
     pub fn check(&self, subjects: RateSubjects<'_>) -> Result<(), RateLimited> {
         self.rates
             .check(subjects)
+            .inspect_err(|refusal| self.metrics.count_rate_limited(refusal.kind()))
+    }
+
+    /// Counts one request with the address of a share that does not exist. The rate is that of all callers together,
+    /// because they have no credentials by which they could be distinguished; requests with addresses of shares that
+    /// exist are not counted.
+    ///
+    /// # Errors
+    /// [`RateLimited`] beyond 5 a second, after a burst of 30.
+    pub fn check_unknown_share(&self) -> Result<(), RateLimited> {
+        self.unknown_shares
+            .check("")
             .inspect_err(|refusal| self.metrics.count_rate_limited(refusal.kind()))
     }
 
@@ -256,6 +280,16 @@ mod tests {
             !limits.streams.has_reservations() && !limits.streams_of_end_users.has_reservations(),
             "keys without open streams are forgotten"
         );
+    }
+
+    #[test]
+    fn guesses_of_addresses_of_shares_are_limited() {
+        let (limits, _) = limits(LimitSettings::default());
+        // While the test runs, some of the rate becomes available again.
+        let refused = (0..1000).filter_map(|_| limits.check_unknown_share().err());
+        let refused: Vec<_> = refused.collect();
+        assert!(refused.len() > 100, "{}", refused.len());
+        assert_eq!(refused[0].kind(), "shares");
     }
 
     #[test]

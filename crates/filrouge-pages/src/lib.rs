@@ -20,6 +20,8 @@ mod links;
 mod operations;
 mod prices;
 mod sessions;
+mod shared;
+mod shares;
 mod sign_in;
 mod state;
 mod statistics;
@@ -91,12 +93,20 @@ pub fn wire(pages: Pages) -> Wire {
         .route(operations::NOW_PATH, get(operations::now))
         .route(operations::DELIVERIES_PATH, get(operations::deliveries))
         .route(operations::FIGURES_PATH, get(operations::figures))
+        .route(shares::PATH, get(shares::list).post(shares::create))
+        .route(shares::REVOKE_PATH, post(shares::revoke))
+        .route(shared::PATH, get(shared::show))
         .route(sign_in::IN_PATH, post(sign_in::sign_in))
         .route(sign_in::OUT_PATH, post(sign_in::sign_out))
         .route(assets::PATH, get(assets::get_asset));
     Wire {
         routes: routes.with_state(pages),
-        public: &[assets::PATH, sign_in::IN_PATH, sign_in::OUT_PATH],
+        public: &[
+            assets::PATH,
+            shared::PATH,
+            sign_in::IN_PATH,
+            sign_in::OUT_PATH,
+        ],
         unbounded: &[],
         own_paths: Some(OwnPaths {
             contain: |path| path == "/" || path.starts_with("/ui/"),

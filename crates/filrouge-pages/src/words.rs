@@ -9,6 +9,7 @@ mod lineage;
 mod operations;
 mod sessions;
 mod statistics;
+mod shares;
 
 pub(crate) use actions::ActionWords;
 pub(crate) use audit::AuditWords;
@@ -19,6 +20,7 @@ pub(crate) use lineage::LineageWords;
 pub(crate) use operations::OperationsWords;
 pub(crate) use sessions::SessionsWords;
 pub(crate) use statistics::StatisticsWords;
+pub(crate) use shares::{SharedWords, SharesWords};
 
 /// A language in which pages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

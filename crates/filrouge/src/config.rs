@@ -179,6 +179,7 @@ impl Config {
         engine.credentials = layers.text("secrets.credentials", || Ok(Default::default()))?;
         let sources = sources::read(&mut layers)?;
         engine.calls = calls::read(&mut layers)?;
+        let prices = pages::read(&mut layers, &mut engine)?;
         Ok(Self {
             file: None,
             spool: spool::read(&mut layers)?,
@@ -186,7 +187,7 @@ impl Config {
             access: AccessConfig::read(&mut layers, &tenant, &mut engine)?,
             limits: limits::read(&mut layers, &mut engine.limits)?,
             mcp_hosts: mcp::read(&mut layers)?,
-            prices: pages::read(&mut layers)?,
+            prices,
             search: SearchConfig::read(&mut layers)?,
             team: TeamConfig::read(&mut layers)?,
             webhooks: webhooks::read(&mut layers, &tenant)?,

@@ -37,7 +37,7 @@ impl RateLimited {
         }
     }
 
-    /// The kind of the exceeded limit: `key`, `identity`, `session` or `streams`.
+    /// The kind of the exceeded limit: `key`, `identity`, `session`, `streams` or `shares`.
     pub const fn kind(&self) -> &'static str {
         self.kind
     }
@@ -61,7 +61,7 @@ type HashLimiter = RateLimiter<u64, DefaultKeyedStateStore<u64>, DefaultClock>;
 
 /// The rates of all subjects of one kind. A subject is identified by a 64-bit hash, keyed with a secret of this
 /// process.
-struct KindLimiter {
+pub(super) struct KindLimiter {
     message: &'static str,
     kind: &'static str,
     by_hash: HashLimiter,
@@ -73,7 +73,7 @@ struct KindLimiter {
 }
 
 impl KindLimiter {
-    fn new(message: &'static str, kind: &'static str, rate: Rate) -> Self {
+    pub(super) fn new(message: &'static str, kind: &'static str, rate: Rate) -> Self {
         let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
         Self {
             message,
@@ -86,7 +86,7 @@ impl KindLimiter {
         }
     }
 
-    fn check(&self, subject: &str) -> Result<(), RateLimited> {
+    pub(super) fn check(&self, subject: &str) -> Result<(), RateLimited> {
         if self.by_hash.len() >= SUBJECTS_MAX && !self.make_room() {
             return Err(RateLimited::new(
                 self.message,
