@@ -100,6 +100,7 @@ mod pages_screenshots;
 mod pages_sessions;
 mod pages_statistics;
 mod pages_visitor;
+mod pages_shares;
 mod pdf;
 mod persist_trace;
 mod postgres;
