@@ -97,6 +97,7 @@ pages! {
     secrets "docs/secrets.md";
     sessions "docs/sessions.md";
     settings_page "docs/settings.md";
+    sharing "docs/sharing.md";
     sources "docs/sources.md";
     statistics "docs/statistics.md";
     streams "docs/streams.md";
