@@ -107,7 +107,7 @@ mod tests {
     use filrouge_types::{ItemBody, Timestamp};
 
     use super::*;
-    use crate::{Redactions, html_items};
+    use crate::{PartView, Redactions, html_items};
 
     fn item(seq: u64, role: Role, channel: Channel, parts: &str) -> Item {
         let mut body = ItemBody::new(role, channel, RawJson::parse(parts).unwrap());
@@ -166,7 +166,12 @@ mod tests {
         let mut items = items();
         shown.reduce_items(&mut items);
         let mut html = String::new();
-        html_items(None, &items, &Redactions::from_items(&[]), &mut html).unwrap();
+        let view = PartView {
+            max_bytes: usize::MAX,
+            ..PartView::default()
+        };
+        let frame = (&Redactions::from_items(&[]), &view);
+        html_items(None, &items, frame, &mut html).unwrap();
         assert!(
             html.contains("the question") && html.contains("the answer"),
             "{html}"

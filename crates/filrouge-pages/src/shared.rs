@@ -8,7 +8,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use filrouge_document::{Redactions, STYLE, STYLE_HASH, Shown};
+use filrouge_document::{PartView, Redactions, STYLE, STYLE_HASH, Shown};
 use filrouge_engine::Caller;
 use filrouge_engine::shares::{OpenedShare, Share};
 use filrouge_http::limits::UnreadResponse;
@@ -19,7 +19,7 @@ use filrouge_types::{ErrorCode, Failure, Item, TenantId, UNASSIGNED};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::Pages;
-use crate::sessions::time;
+use crate::format::time;
 use crate::visit::language_of;
 use crate::words::{Language, SharedWords};
 
@@ -47,10 +47,11 @@ pub(crate) async fn show(
     let language = language_of(&headers);
     let token = token.map(|Path(token)| token).unwrap_or_default();
     let query = query.unwrap_or_default();
-    let after = query
-        .strip_prefix("after=")
-        .and_then(|seq| seq.parse().ok());
-    match read(&pages, language, &token, after.unwrap_or(0)).await {
+    let seq = |name: &str| -> Option<u64> { query.strip_prefix(name)?.parse().ok() };
+    // Links to items name the item at which the part begins.
+    let at = seq("at=").map(|seq| seq.saturating_sub(1));
+    let after = seq("after=").or(at).unwrap_or(0);
+    match read(&pages, language, &token, after).await {
         Ok(page) => respond(StatusCode::OK, page.into()),
         Err(problem) => respond_to_failure(language, &problem.0),
     }
@@ -80,13 +81,18 @@ async fn read(
     };
     let subject = format!("share\0{}", opened.share.share_id);
     limits.check([None, None, Some(subject.as_str())])?;
-    let part = read_part(pages, &opened, after).await?;
+    let part = read_part(pages, language, &opened, after).await?;
     let page = shared_page(language, &opened, &part);
     Ok(permit.hold(page.into_string()).await?)
 }
 
 /// Renders the shared items after a seq, at most [`PART_ITEMS`].
-async fn read_part(pages: &Pages, opened: &OpenedShare, after: u64) -> Result<Part, Problem> {
+async fn read_part(
+    pages: &Pages,
+    language: Language,
+    opened: &OpenedShare,
+    after: u64,
+) -> Result<Part, Problem> {
     let OpenedShare { share, creator, .. } = opened;
     let session = &opened.session.session_id;
     let after = after.max(share.first_seq.saturating_sub(1));
@@ -98,16 +104,21 @@ async fn read_part(pages: &Pages, opened: &OpenedShare, after: u64) -> Result<Pa
     let next = last.filter(|last| next.is_some() && *last < end);
     let shown = shown(share);
     shown.reduce_items(&mut items);
-    let redactions = Redactions::from_items(&[]);
+    let view = PartView {
+        language: language.of_document(),
+        max_bytes: usize::MAX,
+        ..PartView::default()
+    };
+    let frame = (&Redactions::from_items(&[]), &view);
     let mut html = String::new();
     for run in items.chunk_by(|a: &Item, b: &Item| a.turn_id == b.turn_id) {
         let written = match run.first().and_then(|item| item.turn_id) {
             Some(id) => {
                 let mut turn = pages.turns.get(creator, session, id).await?;
                 shown.reduce_turn(&mut turn);
-                filrouge_document::html_turn(&turn, run, &redactions, &mut html)
+                filrouge_document::html_turn(&turn, run, frame, &mut html)
             }
-            None => filrouge_document::html_items(None, run, &redactions, &mut html),
+            None => filrouge_document::html_items(None, run, frame, &mut html),
         };
         written.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
     }

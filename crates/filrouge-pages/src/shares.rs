@@ -18,8 +18,8 @@ use serde::Deserialize;
 
 use crate::Pages;
 use crate::form::Form;
+use crate::format::time;
 use crate::layout::page;
-use crate::sessions::time;
 use crate::visit::Visit;
 use crate::words::SharesWords;
 

@@ -8,8 +8,8 @@ mod integrity;
 mod lineage;
 mod operations;
 mod sessions;
-mod statistics;
 mod shares;
+mod statistics;
 
 pub(crate) use actions::ActionWords;
 pub(crate) use audit::AuditWords;
@@ -19,8 +19,8 @@ pub(crate) use integrity::IntegrityWords;
 pub(crate) use lineage::LineageWords;
 pub(crate) use operations::OperationsWords;
 pub(crate) use sessions::SessionsWords;
-pub(crate) use statistics::StatisticsWords;
 pub(crate) use shares::{SharedWords, SharesWords};
+pub(crate) use statistics::StatisticsWords;
 
 /// A language in which pages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,15 @@ pub(crate) enum Language {
 impl Language {
     /// All languages.
     pub(crate) const ALL: [Self; 3] = [Self::English, Self::French, Self::German];
+
+    /// The language of the words that a document writes.
+    pub(crate) const fn of_document(self) -> filrouge_document::Language {
+        match self {
+            Self::English => filrouge_document::Language::English,
+            Self::French => filrouge_document::Language::French,
+            Self::German => filrouge_document::Language::German,
+        }
+    }
 
     /// The language's tag (BCP 47).
     pub(crate) const fn tag(self) -> &'static str {

@@ -286,9 +286,7 @@ async fn durations_are_limited_and_sharing_can_be_off() {
         ..Settings::default()
     });
     let off = off.await;
-    let refused = off
-        .engine
-        .shares
-        .create(&operator(), &id(), new_share(), false);
+    let (caller, id) = (operator(), id());
+    let refused = off.engine.shares.create(&caller, &id, new_share(), false);
     assert_eq!(refused.await.unwrap_err().code, ErrorCode::Forbidden);
 }

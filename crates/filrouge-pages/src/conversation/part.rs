@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diffy::{PatchFormatter, create_patch};
-use filrouge_document::{Language as DocumentLanguage, PartView, Redactions};
+use filrouge_document::{PartView, Redactions};
 use filrouge_engine::ConversationPart;
 use filrouge_http::problem::Problem;
 use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId};
@@ -122,7 +122,7 @@ impl PartPage {
     pub(super) fn view(&self, turns: &HashMap<TurnId, Turn>) -> PartView {
         let mut view = PartView {
             path: self.path.clone(),
-            language: document_language(self.language),
+            language: self.language.of_document(),
             max_bytes: self.max_bytes,
             ..PartView::default()
         };
@@ -166,15 +166,6 @@ impl PartPage {
             }
         };
         written.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))
-    }
-}
-
-/// The language of the words that the document writes.
-const fn document_language(language: Language) -> DocumentLanguage {
-    match language {
-        Language::English => DocumentLanguage::English,
-        Language::French => DocumentLanguage::French,
-        Language::German => DocumentLanguage::German,
     }
 }
 
