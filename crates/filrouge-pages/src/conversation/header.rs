@@ -10,7 +10,7 @@ use crate::words::ConversationWords;
 /// The head of the page of a session.
 pub(super) fn of_session(words: &ConversationWords, session: &Session, lease: &Lease) -> Markup {
     let path = session_path(&session.session_id);
-    let id = segment(session.session_id.as_str());
+
     html! {
         header.conversation-head {
             h1 { bdi { (session.title.as_deref().unwrap_or(words.untitled)) } }
@@ -33,7 +33,8 @@ pub(super) fn of_session(words: &ConversationWords, session: &Session, lease: &L
             nav.conversation-links aria-label=(words.pages) {
                 a href={ (path) "/context" } { (words.context) }
                 a href={ (path) "/lineage" } { (words.lineage) }
-                a href={ "/ui/audit?session_id=" (id) } { (words.audit) }
+                a href={ (path) "/statistics" } { (words.statistics) }
+                a href={ (path) "/shares" } { (words.shares) }
                 details.export {
                     summary { (words.export) }
                     ul {

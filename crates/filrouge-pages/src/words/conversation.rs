@@ -28,8 +28,9 @@ super::words! {
         until: "until", "jusqu’à", "bis";
         pages: "About this session", "À propos de cette session", "Zu dieser Sitzung";
         context: "What the model was sent", "Ce que le modèle a reçu", "Was das Modell erhielt";
-        audit: "Audit", "Audit", "Audit";
         lineage: "Lineage", "Lignée", "Abstammung";
+        statistics: "Statistics", "Statistiques", "Statistik";
+        shares: "Share", "Partager", "Teilen";
         export: "Export", "Exporter", "Exportieren";
         export_html: "HTML", "HTML", "HTML";
         export_markdown: "Markdown", "Markdown", "Markdown";
