@@ -16,7 +16,7 @@ use filrouge_types::{Channel, Item, Recorded, Turn};
 pub(crate) use self::frame::Frame;
 use self::item::render_entry;
 pub use self::page::{STYLE, STYLE_HASH};
-use self::page::{contents_list, continued_turn, head, masthead, turn_heading};
+use self::page::{contents_list, continued_turn, head, masthead, replacement, turn_heading};
 pub(crate) use self::rich::render_markdown;
 pub(crate) use self::safe_text::listing;
 use crate::redaction::Redactions;
@@ -61,8 +61,7 @@ pub(crate) fn write_turn(
         return out.write_str("</section>\n");
     }
     let id = turn.turn_id;
-    let replaced = turn.replaced_by_turn_id.is_some();
-    let (class, open, close) = if replaced {
+    let (class, open, close) = if turn.replaced_by_turn_id.is_some() {
         ("turn replaced", "<details><summary>", "</details>\n")
     } else {
         ("turn", "", "")
@@ -76,8 +75,8 @@ pub(crate) fn write_turn(
         "<section class=\"{class}\" id=\"turn-{id}\"{data} aria-labelledby=\"turn-{id}-name\">\n{open}"
     )?;
     out.write_str(&turn_heading(turn, items, frame).into_string())?;
-    if replaced {
-        out.write_str("</summary>\n")?;
+    if let Some(by) = turn.replaced_by_turn_id {
+        writeln!(out, "</summary>\n{}", replacement(by, frame).into_string())?;
     }
     if let Some(changes) = frame.view.and_then(|view| view.changes.get(&id)) {
         out.write_str(&forms::changes(changes, frame).into_string())?;

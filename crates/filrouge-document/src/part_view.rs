@@ -11,7 +11,7 @@ use crate::language::Language;
 #[derive(Debug, Clone, Default)]
 pub struct PartView {
     /// The path of the conversation's page, percent-encoded. An item's address is `PATH?at=SEQ#seq-SEQ`, that of a
-    /// complete item `PATH/items/SEQ`.
+    /// complete item `PATH/items/SEQ`. Empty: links lead to items on the same page only.
     pub path: String,
     /// What the ids of items' elements begin with; it distinguishes the items of several conversations on one page.
     pub ids: String,

@@ -47,11 +47,10 @@ pub(crate) async fn show(
     let language = language_of(&headers);
     let token = token.map(|Path(token)| token).unwrap_or_default();
     let query = query.unwrap_or_default();
-    let seq = |name: &str| -> Option<u64> { query.strip_prefix(name)?.parse().ok() };
-    // Links to items name the item at which the part begins.
-    let at = seq("at=").map(|seq| seq.saturating_sub(1));
-    let after = seq("after=").or(at).unwrap_or(0);
-    match read(&pages, language, &token, after).await {
+    let after = query
+        .strip_prefix("after=")
+        .and_then(|seq| seq.parse().ok());
+    match read(&pages, language, &token, after.unwrap_or(0)).await {
         Ok(page) => respond(StatusCode::OK, page.into()),
         Err(problem) => respond_to_failure(language, &problem.0),
     }

@@ -45,8 +45,8 @@ impl<'a> Frame<'a> {
     /// The address of an item, and of the part of the conversation around it.
     pub(super) fn item_link(&self, seq: u64) -> String {
         match self.view {
-            Some(view) => format!("{}?at={seq}#seq-{seq}", view.path),
-            None => format!("#seq-{seq}"),
+            Some(view) if !view.path.is_empty() => format!("{}?at={seq}#seq-{seq}", view.path),
+            _ => format!("#seq-{seq}"),
         }
     }
 }

@@ -87,12 +87,14 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item], frame: Frame<'_>) -> Mar
                 }
                 // `deleted_at` is the time of the turn's redaction.
                 @if let Some(at) = turn.deleted_at { " · " (frame.say("redacted on")) " " (time(at)) }
-                @if let Some(by) = turn.replaced_by_turn_id {
-                    " · " a href=(turn_link(by, frame)) { (frame.say("its replacement")) }
-                }
             }
         }
     }
+}
+
+/// The link from a replaced turn to the one that replaces it.
+pub(super) fn replacement(by: TurnId, frame: Frame<'_>) -> Markup {
+    html! { p.meta { a href=(turn_link(by, frame)) { (frame.say("Its replacement")) } } }
 }
 
 /// The address of a turn that replaces another one.

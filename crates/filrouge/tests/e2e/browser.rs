@@ -256,7 +256,9 @@ impl Browser {
                     .map(str::to_owned)
             })?
         };
-        entries.iter().filter_map(url).collect()
+        // The browser's own pages, such as the one with which it starts, are no requests of a page.
+        let urls = entries.iter().filter_map(url);
+        urls.filter(|url| !url.starts_with("chrome://")).collect()
     }
 
     fn log(&self, kind: &str) -> Vec<Value> {

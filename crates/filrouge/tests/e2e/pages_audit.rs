@@ -183,7 +183,7 @@ fn damaged_sessions_are_named() {
     let verified = visitor.page("/ui/sessions/s1/verify");
     assert!(verified.contains(r#"data-verdict="broken""#), "{verified}");
     assert!(
-        verified.contains("/ui/sessions/s1?after=1#seq-2"),
+        verified.contains("/ui/sessions/s1?at=2#seq-2"),
         "{verified}"
     );
     let healthy = visitor.page("/ui/sessions/s2/verify");

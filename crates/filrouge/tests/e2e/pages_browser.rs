@@ -128,7 +128,7 @@ fn a_page_follows_a_running_turn_and_does_not_jump() {
     let answer = json!({ "answer_neutral": "At seven." });
     let turn = items.trim_end_matches("/items");
     client.post(&format!("{turn}/finalize"), &answer).wrote(200);
-    browser.until_shown("At seven.");
+    until_recorded(&browser, 63, "At seven.");
     assert_eq!(seqs(&browser), Vec::from_iter(1..=63_u64));
     assert_eq!(browser.script(place, &[]), before, "the page jumped");
     assert_eq!(browser.refused(), Vec::<String>::new());
@@ -212,7 +212,7 @@ fn a_replaced_turn_is_shown_with_its_replacement() {
         "answer_neutral": "At seven, from pier nine." });
     let path = format!("/s/turns/{old}/replace");
     let new = client.post(&path, &replacement).wrote(201);
-    let new = new["turn_id"].as_str().unwrap();
+    let new = new["first_seq"].as_u64().unwrap();
     let browser = Browser::start();
     browser.open(&conversation(&server, "s"));
     browser.until_shown("At seven, from pier nine.");
@@ -224,7 +224,7 @@ fn a_replaced_turn_is_shown_with_its_replacement() {
         "{text}"
     );
     // A link leads to the new turn.
-    let link = format!("#conversation a[href$='#turn-{new}']");
+    let link = format!("#conversation .replaced a[href$='#seq-{new}']");
     browser.until_exists(&link);
     server.stop();
 }

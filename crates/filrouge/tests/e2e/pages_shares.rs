@@ -14,7 +14,7 @@ fn turn() -> Value {
     json!({ "request_id": "r1", "question_neutral": "question-word", "answer_neutral": "answer-word", "items": [
         { "role": "assistant", "channel": "thought", "agent": "agent-word", "model": "model-word",
           "parts": [{ "type": "text", "text": "thought-word" }] },
-        { "role": "assistant", "channel": "tool_call", "agent": "agent-word",
+        { "role": "assistant", "channel": "tool_call", "agent": "agent-word", "model": "model-word",
           "parts": [{ "type": "tool_call", "call_id": "c", "name": "tool-word", "args": { "x": "args-word" } }] },
         { "role": "tool", "channel": "tool_result",
           "parts": [{ "type": "tool_result", "call_id": "c", "ok": true, "content": "result-word" }] }] })

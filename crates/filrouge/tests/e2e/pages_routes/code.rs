@@ -34,6 +34,9 @@ fn files() -> Vec<(String, syn::File)> {
                 folders.push(path);
                 continue;
             }
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
             let named = if path.ends_with("mod.rs") {
                 &folder
             } else {
