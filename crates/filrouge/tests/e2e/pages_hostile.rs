@@ -10,6 +10,7 @@ use crate::hostile::{HOSTILE, record};
 use crate::http::Client;
 use crate::pages_routes::{Ids, pages};
 use crate::pages_sample::open;
+use crate::pages_shares::share_session;
 use crate::search_http::encoded;
 use crate::world::{Server, World};
 
@@ -20,7 +21,7 @@ const MORE: &str = "more";
 const ACTIVE: &str = r"
     for (const details of document.querySelectorAll('details')) details.open = true;
     const own = /^\/(?!\/)|^#|^\?/;
-    const acts = (element) => element.matches('iframe, frame, object, embed, base, style, applet, meta[http-equiv]')
+    const acts = (element) => element.matches('iframe, frame, object, embed, base, body style, applet, meta[http-equiv]')
         || element.matches('script:not([src^=\'/ui/assets/\']), link:not([href^=\'/ui/assets/\'])')
         || [...element.attributes].some(({ name, value }) => name.startsWith('on') || name.startsWith('hx-on')
             || /^(data-)?hx-(get|post|put|patch|delete)$/.test(name) && !own.test(value)
@@ -100,6 +101,7 @@ fn hostile_texts_do_not_act_on_any_page() {
         let ids = Ids {
             session: session.to_owned(),
             turn: turn.clone(),
+            shared: share_session(&server, session, "", "hours=1"),
         };
         for (_, target) in pages(&ids) {
             check(&browser, &server, &format!("{}{target}", server.origin()));

@@ -9,6 +9,7 @@ use serde_json::json;
 use self::code::routes_in_code;
 use crate::caller::{Caller, key};
 use crate::http::{Client, Response};
+use crate::pages_shares::share_session;
 use crate::world::{Server, World};
 
 /// A route of the pages.
@@ -48,6 +49,9 @@ const fn form(path: &'static str, fields: &'static [&'static str]) -> Route {
         sent: fields,
     }
 }
+
+/// The route of shared pages, which need no sign-in.
+const SHARED: &str = "/ui/shared/{token}";
 
 /// All routes. A test compares them with the code.
 const ROUTES: &[Route] = &[
@@ -106,6 +110,15 @@ const ROUTES: &[Route] = &[
     page("/ui/sessions/{session_id}/receipt", "receipt", &[""]),
     page("/ui/sessions/{session_id}/lineage", "lineage", &[""]),
     page(
+        "/ui/histories/{source}/{session_id}/lineage",
+        "history-lineage",
+        &[""],
+    ),
+    page("/ui/sessions/{session_id}/shares", "shares", &[""]),
+    form("/ui/sessions/{session_id}/shares", &["hours=1"]),
+    form("/ui/sessions/{session_id}/shares/revoke", &["share_id=x"]),
+    page(SHARED, "shared", &["", "after=1"]),
+    page(
         "/ui/sessions/{session_id}/statistics",
         "session-statistics",
         &[""],
@@ -124,6 +137,8 @@ const ROUTES: &[Route] = &[
 pub(crate) struct Ids {
     pub(crate) session: String,
     pub(crate) turn: String,
+    /// The path of a page that shares the session.
+    pub(crate) shared: String,
 }
 
 /// A session in the history of another program: its source and id. Tests copy the history.
@@ -134,6 +149,7 @@ impl Route {
     fn requests(&self, ids: &Ids) -> Vec<(String, String)> {
         let path = self
             .path
+            .replace(SHARED, &ids.shared)
             .replace("{source}/{session_id}", IN_HISTORY)
             .replace("{session_id}", &ids.session)
             .replace("{turn_id}", &ids.turn)
@@ -204,8 +220,9 @@ impl Visitor {
     }
 }
 
-/// Records a session of the caller with a word in every text; returns its ids.
-fn record(caller: &Caller, session: &str, word: &str) -> Ids {
+/// Records and shares a session of a key's end user, with a word in every text; returns its ids.
+fn record(server: &Server, key: &str, session: &str, word: &str) -> Ids {
+    let caller = &Caller::with_credentials(server, key);
     let created = json!({ "session_id": session, "title": format!("harbour {word}"), "project_id": word,
         "metadata": { "note": word } });
     caller.post("", &created).wrote(201);
@@ -232,6 +249,7 @@ fn record(caller: &Caller, session: &str, word: &str) -> Ids {
     Ids {
         session: session.to_owned(),
         turn: turn["turn_id"].as_str().unwrap().to_owned(),
+        shared: share_session(server, session, caller.headers(), "hours=1"),
     }
 }
 
@@ -253,6 +271,7 @@ fn check_route(visitor: &Visitor, route: &Route, own: &Ids, foreign: &Ids, word:
     let absent = Ids {
         session: "non-session".to_owned(),
         turn: "00000000-0000-5000-8000-000000000000".to_owned(),
+        shared: "/ui/shared/x".to_owned(),
     };
     if route.path.contains("{session_id}") {
         let answers = answer_as_of(visitor, route, foreign, foreign);
@@ -274,6 +293,7 @@ fn check_route(visitor: &Visitor, route: &Route, own: &Ids, foreign: &Ids, word:
         let [foreign_turn, no_turn] = [foreign, &absent].map(|other| Ids {
             session: own.session.clone(),
             turn: other.turn.clone(),
+            shared: own.shared.clone(),
         });
         let answers = answer_as_of(visitor, route, &foreign_turn, &foreign_turn);
         let expected = answer_as_of(visitor, route, &no_turn, &foreign_turn);
@@ -286,16 +306,19 @@ fn no_route_shows_another_owners_data() {
     let world = World::new();
     let keys = ["ada", "bob"].map(|name| key(&world, &["--role", "user", "--identity", name]));
     let server = world.serve();
-    let [ada, bob] = [0, 1].map(|n| Caller::with_credentials(&server, &keys[n]));
-    let hers = record(&ada, "her-session", "amber");
-    let his = record(&bob, "his-session", "cobalt");
+    let hers = record(&server, &keys[0], "her-session", "amber");
+    let his = record(&server, &keys[1], "his-session", "cobalt");
     let [ada, bob] = [0, 1].map(|n| Visitor::sign_in(&server, &keys[n]));
     for route in ROUTES {
         check_route(&ada, route, &hers, &his, "cobalt");
         check_route(&bob, route, &his, &hers, "amber");
     }
-    // Pages show its owner what the checks above look for.
-    for target in ["/".to_owned(), format!("/ui/sessions/{}", his.session)] {
+    // Pages show its owner, and a share shows anybody, what the checks above look for.
+    for target in [
+        "/".to_owned(),
+        format!("/ui/sessions/{}", his.session),
+        his.shared,
+    ] {
         let text = bob.send("GET", &target, "").text;
         assert!(text.contains("cobalt"), "{target}: {text}");
     }
@@ -307,13 +330,12 @@ fn without_a_sign_in_every_page_is_the_form_to_sign_in() {
     let world = World::new();
     let key = key(&world, &["--role", "user", "--identity", "ada"]);
     let server = world.serve();
-    let hers = record(
-        &Caller::with_credentials(&server, &key),
-        "her-session",
-        "cobalt",
-    );
+    let hers = record(&server, &key, "her-session", "cobalt");
     let client = server.client();
     for (_, target) in pages(&hers) {
+        if target.starts_with(&hers.shared) {
+            continue;
+        }
         for cookie in ["", "cookie: filrouge-sign-in=forged.forged\r\n"] {
             let response = client.send_without_body("GET", &target, cookie);
             assert_eq!(response.status, 401, "{target}: {response:?}");

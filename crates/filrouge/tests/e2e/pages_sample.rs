@@ -8,7 +8,8 @@ use crate::browser::Browser;
 use crate::caller::{key, within_five_seconds};
 use crate::http::Client;
 use crate::pages_routes::{Ids, pages};
-use crate::world::{World, copy_tree, fixture};
+use crate::pages_shares::share_session;
+use crate::world::{Server, World, copy_tree, fixture};
 
 /// The session with the rich conversation.
 const SESSION: &str = "nightly-deploy";
@@ -82,7 +83,7 @@ pub(crate) fn visit_pages(visit: impl Fn(&str, &str)) {
     let world = World::on_sqlite();
     copy_tree(&fixture("claude-code"), &world.path(".claude"));
     let server = world.serve();
-    let ids = record(&server.client());
+    let ids = record(&server);
     for (name, target) in pages(&ids) {
         visit(&name, &format!("{}{target}", server.origin()));
     }
@@ -100,10 +101,11 @@ pub(crate) fn visit_pages(visit: impl Fn(&str, &str)) {
     server.stop();
 }
 
-/// Records the history; returns the ids of the rich conversation, and of a turn in it.
-fn record(client: &Client) -> Ids {
+/// Records the history, and shares the rich conversation; returns the ids of this conversation and of a turn in it.
+fn record(server: &Server) -> Ids {
+    let client = server.client();
     for other in &OTHERS {
-        record_other(client, other);
+        record_other(&client, other);
     }
     let client = client.for_identity("ada@example.org");
     let session = json!({ "session_id": SESSION, "project_id": "billing", "metadata": { "branch": "main" },
@@ -123,6 +125,7 @@ fn record(client: &Client) -> Ids {
     Ids {
         session: SESSION.to_owned(),
         turn: turn["turn_id"].as_str().unwrap().to_owned(),
+        shared: share_session(server, SESSION, "", "hours=24"),
     }
 }
 

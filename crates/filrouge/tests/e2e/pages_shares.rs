@@ -45,7 +45,14 @@ fn post_form(server: &Server, headers: &str, path: &str, form: &str) -> Response
 /// Shares the session `s`; returns the path of the shared page.
 #[track_caller]
 fn share(server: &Server, headers: &str, form: &str) -> String {
-    let created = post_form(server, headers, "/ui/sessions/s/shares", form);
+    share_session(server, "s", headers, form)
+}
+
+/// Shares a session; returns the path of the shared page. `headers` are more lines of the request's head.
+#[track_caller]
+pub(crate) fn share_session(server: &Server, session: &str, headers: &str, form: &str) -> String {
+    let target = format!("/ui/sessions/{session}/shares");
+    let created = post_form(server, headers, &target, form);
     assert_eq!(created.status, 200, "{created:?}");
     let from = created.text.find("/ui/shared/").expect("an address");
     let path = &created.text[from..];
