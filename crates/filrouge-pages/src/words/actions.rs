@@ -16,7 +16,7 @@ super::words! {
         close_hint: "No new turn can start. Open turns may still end. The session can be reopened.", "Aucun nouveau tour ne peut commencer. Les tours ouverts peuvent encore se terminer. La session peut être rouverte.", "Es kann keine neue Runde beginnen. Offene Runden können noch enden. Die Sitzung kann wieder geöffnet werden.";
         close_reason: "Reason (optional; it stays in the ledger)", "Motif (facultatif ; il reste dans le registre)", "Grund (optional; er bleibt im Register)";
         reopen: "Reopen", "Rouvrir", "Wieder öffnen";
-        reopen_hint: "New turns can start again.", "De nouveaux tours peuvent à nouveau commencer.", "Neue Runden können wieder beginnen.";
+        reopen_hint: "New turns can start again.", "De nouveaux tours peuvent commencer.", "Neue Runden können wieder beginnen.";
         redact: "Redact", "Caviarder", "Schwärzen";
         redact_choose: "Choose a turn, or enter items.", "Choisissez un tour, ou indiquez des éléments.", "Wählen Sie eine Runde oder geben Sie Einträge an.";
         redact_items: "Items", "Éléments", "Einträge";

@@ -6,7 +6,7 @@ super::words! {
         untitled: "Untitled", "Sans titre", "Ohne Titel";
         live: "Live", "En direct", "Live";
         connecting: "Connecting", "Connexion", "Verbindung wird aufgebaut";
-        connection_lost: "The connection to the server is lost. The page continues when it is back.", "La connexion au serveur est perdue. La page reprendra dès qu’elle sera rétablie.", "Die Verbindung zum Server ist unterbrochen. Die Seite wird fortgesetzt, sobald sie wieder besteht.";
+        connection_lost: "The connection to the server is lost. The page continues when it is back.", "La connexion au serveur est perdue. La page reprendra dès que la connexion sera rétablie.", "Die Verbindung zum Server ist unterbrochen. Die Seite wird fortgesetzt, sobald sie wieder besteht.";
         live_ended: "The page no longer follows this session. Reload it to continue.", "La page ne suit plus cette session. Rechargez-la pour reprendre.", "Die Seite folgt dieser Sitzung nicht mehr. Laden Sie sie neu, um ihr wieder zu folgen.";
         new_items: "New items at the end", "Nouveaux éléments à la fin", "Neue Einträge am Ende";
         owner: "Owner", "Propriétaire", "Besitzer";

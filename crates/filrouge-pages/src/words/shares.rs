@@ -51,7 +51,7 @@ super::words! {
     SharedWords {
         conversation: "Shared conversation", "Conversation partagée", "Freigegebene Unterhaltung";
         part: "Part of a conversation", "Extrait d’une conversation", "Auszug aus einer Unterhaltung";
-        usable_until: "This page is available until", "Cette page est disponible jusqu’au", "Diese Seite ist verfügbar bis zum";
+        usable_until: "This page is available until", "Cette page est disponible jusqu’au", "Diese Seite ist verfügbar bis";
         reduced: "Its creator has left something out.", "Son auteur a omis certains éléments.", "Der Ersteller hat etwas weggelassen.";
         nothing_here: "There is nothing to read in this part.", "Il n’y a rien à lire dans cette partie.", "In diesem Teil gibt es nichts zu lesen.";
         next: "Continue reading", "Lire la suite", "Weiterlesen";
