@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, header};
 use filrouge_engine::Caller;
 use filrouge_engine::caller::{Permission, may};
 use filrouge_engine::shares::{ListedShare, NewShare, Share, ShareToken};
@@ -13,13 +12,13 @@ use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_types::{ErrorCode, SessionId};
 use maud::{Markup, html};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::Pages;
 use crate::form::Form;
 use crate::format::time;
 use crate::layout::page;
+use crate::links::{see_other, session_path};
 use crate::visit::Visit;
 use crate::words::SharesWords;
 
@@ -89,8 +88,7 @@ pub(crate) async fn revoke(
     let (caller, session) = (&access.caller, &access.session);
     let revoked = pages.shares.revoke(caller, session, &sent.share_id);
     revoked.await?;
-    let location = [(header::LOCATION, path(session))];
-    Ok((StatusCode::SEE_OTHER, location).into_response())
+    Ok(see_other(&path(session)))
 }
 
 impl NewShareForm {
@@ -128,13 +126,8 @@ fn address(headers: &HeaderMap, token: &ShareToken) -> String {
     format!("{origin}/ui/shared/{}", token.expose())
 }
 
-fn conversation_path(session: &SessionId) -> String {
-    let id = utf8_percent_encode(session.as_str(), NON_ALPHANUMERIC);
-    format!("/ui/sessions/{id}")
-}
-
 fn path(session: &SessionId) -> String {
-    format!("{}/shares", conversation_path(session))
+    format!("{}/shares", session_path(session))
 }
 
 /// The page, with the address of the share that was just created, if one was.
@@ -152,7 +145,7 @@ async fn show(
     let may_share = caller.has_permission(Permission::Write);
     let content = html! {
         section.shares {
-            p { a href=(conversation_path(session_id)) { (words.to_conversation) } }
+            p { a href=(session_path(session_id)) { (words.to_conversation) } }
             h1 { (words.shares) }
             @if let Some(title) = &session.title { p.meta { bdi { (title) } } }
             p.hint { (words.hint) }
@@ -187,7 +180,7 @@ fn table(
     may_revoke: bool,
 ) -> Markup {
     html! {
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.shares) {
             table {
                 thead {
                     tr {

@@ -11,7 +11,7 @@ use crate::words::ActionWords;
 pub(super) fn stores(words: &ActionWords, stores: &[StoreReceipt]) -> Markup {
     html! {
         h2 { (words.receipt) }
-        div.wide {
+        div.wide tabindex="0" role="group" aria-label=(words.receipt) {
             table.receipt {
                 thead {
                     tr { @for name in [words.store, words.result, words.remains] { th scope="col" { (name) } } }
