@@ -81,7 +81,7 @@ static WORDS: [(&str, &str, &str); 49] = [
     ("replaced", "remplacé", "ersetzt"),
     ("replacement", "remplacement", "Ersatz"),
     ("redacted", "caviardé", "geschwärzt"),
-    ("Its replacement", "son remplacement", "ihr Ersatz"),
+    ("Its replacement", "Son remplacement", "Ihr Ersatz"),
     ("redacted on", "caviardé le", "geschwärzt am"),
     ("asked by", "demandé par", "gefragt von"),
     ("continued", "suite", "Fortsetzung"),

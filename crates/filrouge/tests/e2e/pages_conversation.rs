@@ -418,7 +418,8 @@ fn both_languages_are_beside_each_other_in_the_readers_language() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    let turn = json!({ "request_id": "r", "question_neutral": "Why?", "question_translated": "Warum?" });
+    let turn =
+        json!({ "request_id": "r", "question_neutral": "Why?", "question_translated": "Warum?" });
     let turn = client.post("/s/turns", &turn).wrote(201);
     let turn = turn["turn_id"].as_str().unwrap();
     let answer = json!({ "answer_neutral": "So.", "answer_translated": "Darum." });
