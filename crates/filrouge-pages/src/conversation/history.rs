@@ -9,12 +9,14 @@ use filrouge_engine::caller::may;
 use filrouge_engine::{ConversationPart, Outline, OutlineTurn, PartBounds, PartPlace};
 use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::join_task;
+use filrouge_http::limits::LargeResponsePermit;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
+use filrouge_sources::library::clean::{display_text, optional_text};
 use filrouge_sources::library::export::recorded;
 use filrouge_sources::{Header, Library, LibraryError};
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, Item, Recorded, Session, SessionId, Timestamp, Turn, TurnId};
+use filrouge_types::{ErrorCode, Item, Recorded, Session, Timestamp, Turn, TurnId};
 use maud::html;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
@@ -57,7 +59,7 @@ pub(crate) async fn show(
     let words = ConversationWords::of(visit.language);
     let path = history_path(&source, access.session.as_str());
     let place = (access.query.place()?, BOUNDS);
-    let read = read(&pages, &source, &access.session, place).await?;
+    let (read, _permit) = read(&pages, &source, &access, (place, WorkSize::Small)).await?;
     let children = read.children(words);
     let session = &read.part.session;
     let title = session.title.as_deref().unwrap_or(words.untitled);
@@ -82,7 +84,7 @@ pub(crate) async fn part(
     let words = ConversationWords::of(visit.language);
     let path = history_path(&source, access.session.as_str());
     let place = (access.query.place()?, BOUNDS);
-    let read = read(&pages, &source, &access.session, place).await?;
+    let (read, _permit) = read(&pages, &source, &access, (place, WorkSize::Small)).await?;
     let children = read.children(words);
     let page = PartPage::at(path, visit.language);
     let shown = page.render_beside(&access.query, read.part, children)?;
@@ -98,27 +100,30 @@ pub(crate) async fn item(
     Path(path): Path<ItemSeq>,
 ) -> RouteResult {
     let seq = path.get();
-    let limits = pages.limits();
-    let permit = limits
-        .large_response_permit(&access.caller, WorkSize::Large)
-        .await?;
     let place = (PartPlace::After(seq.saturating_sub(1)), ONE_ITEM);
-    let read = read(&pages, &source, &access.session, place).await?;
+    let (read, permit) = read(&pages, &source, &access, (place, WorkSize::Large)).await?;
     let path = history_path(&source, access.session.as_str());
     hold(permit, shown(&visit, path, &read.part, seq)?).await
 }
 
-async fn read(
+/// Reads the complete session, under a permit, because all of it is in memory until the part is selected. The reading
+/// owns the permit, because it continues after the caller has disconnected.
+async fn read<Q>(
     pages: &Pages,
     source: &str,
-    session: &SessionId,
-    place: (PartPlace, PartBounds),
-) -> Result<HistoryPart, Problem> {
+    access: &SessionAccess<may::Read, Q>,
+    (place, size): ((PartPlace, PartBounds), WorkSize),
+) -> Result<(HistoryPart, LargeResponsePermit), Problem> {
+    let limits = pages.limits();
+    let permit = limits.large_response_permit(&access.caller, size).await?;
     let (library, source) = (pages.library().clone(), source.to_owned());
-    let id = session.to_string();
-    let reading = move || read_part(&library, (source.as_str(), id.as_str()), place);
-    let read = join_task(spawn_blocking(reading)).await?;
-    read.map_err(problem)
+    let id = access.session.to_string();
+    let reading = move || {
+        let read = read_part(&library, (source.as_str(), id.as_str()), place);
+        (read, permit)
+    };
+    let (read, permit) = join_task(spawn_blocking(reading)).await?;
+    Ok((read.map_err(problem)?, permit))
 }
 
 fn read_part(
@@ -136,7 +141,7 @@ fn read_part(
         turns,
         loose,
     } = recorded(library, entry, true)?;
-    session.agents = entry.header.agents.clone();
+    session.agents = masked(&entry.header.agents);
     let outline = Outline {
         turns: turns.iter().map(|(turn, _)| outline_turn(turn)).collect(),
         ..Outline::default()
@@ -154,6 +159,12 @@ fn read_part(
         started: started.map(|child| child.header.clone()).collect(),
         parent: entry.header.parent_id.clone(),
     })
+}
+
+/// Names, in which anything with the form of a credential is masked.
+fn masked(names: &[Box<str>]) -> Vec<Box<str>> {
+    let names = names.iter();
+    names.map(|name| display_text(name, true).into()).collect()
 }
 
 const fn outline_turn(turn: &Turn) -> OutlineTurn {
@@ -200,8 +211,9 @@ impl HistoryPart {
             };
             if since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until) {
                 let path = history_path(header.source, &header.id);
-                let place = (path.as_str(), header.title.as_deref());
-                let child = Child::new(&self.part, place, (at, &header.agents[..]), words);
+                let title = optional_text(header.title.as_deref(), true);
+                let place = (path.as_str(), title.as_deref());
+                let child = Child::new(&self.part, place, (at, &masked(&header.agents)), words);
                 children.push(child);
             }
         }

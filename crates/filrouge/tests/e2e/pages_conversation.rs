@@ -354,6 +354,25 @@ fn histories_of_other_programs_have_the_same_page() {
     server.stop();
 }
 
+#[test]
+fn titles_of_started_sessions_are_masked_in_histories() {
+    const PARENT: &str = "ses_3e791beeaffeAvam4v0GZWyh8w";
+    const CHILD: &str = "history/storage/session/49d8ed0deba3cc64eef3979d6e5ce2afe3c9ed85/ses_3e791be47ffeI7JspQs0H6mjmV.json";
+    let (world, source) = with_history();
+    let file = world.path(CHILD);
+    let header = std::fs::read_to_string(&file).unwrap();
+    let title = "Licence check AKIAIOSFODNN7EXAMPLE";
+    std::fs::write(&file, header.replace("Licence check", title)).unwrap();
+    let server = world.serve_with(&["--source", &source]);
+    let shown = page(
+        &server.client(),
+        &format!("/ui/histories/opencode/{PARENT}"),
+    );
+    assert!(shown.contains("Licence check"), "{shown}");
+    assert!(!shown.contains("AKIAIOSFODNN7EXAMPLE"), "{shown}");
+    server.stop();
+}
+
 /// Checks that a page has only its own scripts, no code in attributes, and no link that runs code.
 fn check_inert(page: &str) {
     assert_eq!(page.matches("<script").count(), 2, "{page}");
