@@ -4,6 +4,7 @@ use axum::extract::State;
 use filrouge_engine::bundle::{BundleReport, PublicKey, verify};
 use filrouge_engine::caller::may;
 use filrouge_http::extract::{TenantAccess, UploadBody};
+use filrouge_http::join_task;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_store::WorkSize;
@@ -53,14 +54,15 @@ pub(crate) async fn verify_upload(
         _ => problem,
     })?;
     let limits = pages.limits();
-    let _permit = limits
+    let permit = limits
         .large_response_permit(&access.caller, WorkSize::Large)
         .await?;
-    // Verification takes seconds of work for a large bundle, so it runs on a thread that may be busy.
+    // Verification takes seconds of work for a large bundle, so it runs on a thread that may be busy. It owns the permit,
+    // because it continues after the caller has disconnected.
     let runtime = Handle::current();
-    let verified = spawn_blocking(move || runtime.block_on(verify_form(&body))).await;
-    let outcome =
-        verified.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))??;
+    let verifying = move || (runtime.block_on(verify_form(&body)), permit);
+    let (outcome, _permit) = join_task(spawn_blocking(verifying)).await?;
+    let outcome = outcome?;
     let words = IntegrityWords::of(visit.language);
     let content = html! { (result(words, &outcome)) (form(words)) };
     Ok(page(&visit, words.bundle_title, &content))

@@ -43,7 +43,7 @@ pub struct ConversationPart {
     pub session: Session,
     /// The items, in the order of seq.
     pub items: Vec<Item>,
-    /// The turns of the items, and those that replace them.
+    /// The turns of the items, and those that directly replace them.
     pub turns: HashMap<TurnId, Turn>,
     /// The items that record the redactions of this part's items.
     pub redactions: Vec<Item>,
@@ -211,7 +211,7 @@ fn read_part(
     })
 }
 
-/// The turns of these items, and those that replace them.
+/// The turns of these items, and those that directly replace them: a turn may have been replaced any number of times.
 fn turns_of(
     snapshot: &LedgerSnapshot<'_>,
     scope: &Scope,
@@ -219,16 +219,21 @@ fn turns_of(
     items: &[Item],
 ) -> Result<HashMap<TurnId, Turn>> {
     let mut turns: HashMap<TurnId, Turn> = HashMap::new();
+    let mut read = |id: TurnId| -> Result<Option<TurnId>> {
+        if let Some(turn) = turns.get(&id) {
+            return Ok(turn.replaced_by_turn_id);
+        }
+        let Some(row) = snapshot.find_turn(loaded, scope, &id)? else {
+            return Ok(None);
+        };
+        let turn = snapshot.project(loaded, &row)?;
+        let replacement = turn.replaced_by_turn_id;
+        turns.insert(id, turn);
+        Ok(replacement)
+    };
     for id in items.iter().filter_map(|item| item.turn_id) {
-        let mut next = Some(id);
-        // Each newer version has a greater number, so this ends.
-        while let Some(id) = next.filter(|id| !turns.contains_key(id)) {
-            let Some(row) = snapshot.find_turn(loaded, scope, &id)? else {
-                break;
-            };
-            let turn = snapshot.project(loaded, &row)?;
-            next = turn.replaced_by_turn_id;
-            turns.insert(id, turn);
+        if let Some(replacement) = read(id)? {
+            read(replacement)?;
         }
     }
     Ok(turns)

@@ -17,6 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
+use super::item::hold;
 use super::message;
 use crate::Pages;
 use crate::layout::page;
@@ -63,7 +64,7 @@ pub(crate) async fn show(
         variant: access.query.variant.unwrap_or_default(),
         ..RestoreQuery::default()
     };
-    let _permit = pages
+    let permit = pages
         .limits()
         .large_response_permit(caller, WorkSize::Large)
         .await?;
@@ -84,7 +85,7 @@ pub(crate) async fn show(
         h2 { (words.messages) }
         (page_of(words, &messages, &format!("{path}/context?format={format}"), access.query.skip))
     };
-    Ok(page(&visit, words.context, &content))
+    hold(permit, page(&visit, words.context, &content)).await
 }
 
 /// One page of messages, with the links to the others.

@@ -15,7 +15,7 @@ use crate::links::session_path;
 use crate::words::{ConversationWords, Language};
 
 /// The maximum number of bytes, and of lines, of a turn that is compared with its replacement.
-const COMPARED_MAX: (usize, usize) = (64 << 10, 2000);
+const COMPARED_MAX: (usize, usize) = (64 << 10, 500);
 
 /// The page on which a part is shown.
 pub(super) struct PartPage {
