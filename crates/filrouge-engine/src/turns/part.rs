@@ -269,9 +269,14 @@ fn read_outline(
 
 #[cfg(test)]
 mod tests {
-    use filrouge_types::{Channel, ItemBody, RawJson, Role};
+    use std::sync::Arc;
+
+    use filrouge_store::memory::MemoryLedger;
+    use filrouge_store::{Keyring, OsEntropy};
+    use filrouge_types::{Channel, FixedClock, ItemBody, RawJson, Role, TenantId};
 
     use super::*;
+    use crate::{Engine, Settings, StartTurn};
 
     fn items(sizes: &[usize]) -> Vec<Item> {
         let item = |(seq, size): (u64, &usize)| {
@@ -316,5 +321,40 @@ mod tests {
         assert_eq!(select(PartPlace::After(0), &large), (vec![1, 2], Some(3)));
         assert_eq!(select(PartPlace::Before(4), &large), (vec![2, 3], Some(4)));
         assert_eq!(select(PartPlace::Around(4), &large), (vec![3, 4], None));
+    }
+
+    #[tokio::test]
+    async fn of_a_turn_that_was_replaced_often_only_the_next_version_is_read() {
+        let clock = Arc::new(FixedClock::at(1));
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let settings = Settings::default();
+        let engine = Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings);
+        let caller = Caller::local(TenantId::default_tenant(), None);
+        let session: SessionId = "s".parse().unwrap();
+        let version = |number: u32| -> StartTurn {
+            let text = format!(
+                r#"{{"request_id":"{number}","question_neutral":"q","answer_neutral":"{number}"}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let first = engine.turns.start(&caller, session.clone(), version(1));
+        let mut versions = vec![first.await.unwrap().into_value().turn_id];
+        for number in 2..5 {
+            let (session, old) = (session.clone(), versions[versions.len() - 1]);
+            let turn = engine.turns.replace(&caller, session, old, version(number));
+            versions.push(turn.await.unwrap().turn_id);
+        }
+        let bounds = PartBounds {
+            items: 1,
+            bytes: 1000,
+            item_bytes: 1000,
+        };
+        let part = engine
+            .turns
+            .part(&caller, &session, PartPlace::After(0), bounds);
+        let turns = part.await.unwrap().turns;
+        assert_eq!(turns.len(), 2);
+        assert!(versions[..2].iter().all(|id| turns.contains_key(id)));
     }
 }
