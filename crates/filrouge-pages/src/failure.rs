@@ -1,7 +1,8 @@
 //! Failures as pages. Without valid credentials, the page is the form to sign in.
 
 use axum::http::HeaderMap;
-use filrouge_http::problem::{FailureText, detail_and_hint};
+use filrouge_http::problem::{FailureText, Problem, detail_and_hint};
+use filrouge_sources::LibraryError;
 use filrouge_types::{ErrorCode, Failure};
 use maud::html;
 
@@ -34,4 +35,18 @@ pub(crate) fn format(failure: &Failure, headers: &HeaderMap) -> FailureText {
     };
     let page = document(language, title, &html! {}, &content);
     ("text/html; charset=utf-8", page.into_string().into_bytes())
+}
+
+/// The problem of a query about histories.
+pub(crate) fn of_library(error: LibraryError) -> Problem {
+    match error {
+        LibraryError::Invalid(what) => Problem::new(ErrorCode::Invalid, what),
+        LibraryError::NoSession(_) => {
+            Problem::new(ErrorCode::SessionNotFound, "there is no such session")
+        }
+        LibraryError::Unavailable(failure) => failure.into(),
+        LibraryError::Unreadable(..) | LibraryError::Cancelled => {
+            Problem::new(ErrorCode::Internal, error.to_string())
+        }
+    }
 }

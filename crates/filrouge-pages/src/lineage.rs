@@ -9,21 +9,22 @@ use axum::extract::{Path, State};
 use filrouge_engine::caller::may;
 use filrouge_engine::{Lineage, Relative};
 use filrouge_http::extract::SessionAccess;
-use filrouge_http::problem::Problem;
+use filrouge_http::join_task;
 use filrouge_http::response::RouteResult;
 use filrouge_sources::LibraryError;
 use filrouge_sources::library::lineage as foreign;
 use filrouge_sources::library::list::Row;
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, Timestamp};
+use filrouge_types::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use crate::Pages;
+use crate::failure::of_library;
 use crate::format::time;
 use crate::layout::page;
-use crate::links::segment;
+use crate::links::{history_path, session_path};
 use crate::visit::Visit;
 use crate::words::LineageWords;
 
@@ -56,7 +57,7 @@ impl From<&Relative> for Linked {
     fn from(session: &Relative) -> Self {
         Self {
             id: session.session_id.to_string(),
-            address: format!("/ui/sessions/{}", segment(session.session_id.as_str())),
+            address: session_path(&session.session_id),
             title: session.title.as_deref().map(str::to_owned),
             status: Some(session.status.as_str()),
             created: Some(session.created_at),
@@ -68,11 +69,7 @@ impl From<&Row> for Linked {
     fn from(row: &Row) -> Self {
         Self {
             id: row.id.clone(),
-            address: format!(
-                "/ui/histories/{}/{}",
-                segment(&row.source),
-                segment(&row.id)
-            ),
+            address: history_path(&row.source, &row.id),
             title: row.title.clone(),
             status: None,
             created: Timestamp::from_millis(row.created),
@@ -137,13 +134,13 @@ pub(crate) async fn show_history(
     let permit = permit.await?;
     let (library, id) = (pages.library().clone(), access.session.to_string());
     let read = spawn_blocking(move || (foreign::lineage(&library, &id), permit));
-    let (lineage, permit) = read
-        .await
-        .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+    let (lineage, permit) = join_task(read).await?;
     drop(permit);
-    let lineage = lineage.map_err(problem)?;
+    let lineage = lineage.map_err(of_library)?;
     if lineage.session.source != of.source {
-        return Err(problem(LibraryError::NoSession(access.session.to_string())));
+        return Err(of_library(LibraryError::NoSession(
+            access.session.to_string(),
+        )));
     }
     let words = LineageWords::of(visit.language);
     let notes = html! {
@@ -155,16 +152,6 @@ pub(crate) async fn show_history(
     let forks = forks.map(|fork| Linked::from(&fork.session));
     let content = content(words, &notes, of_history(&lineage), forks);
     Ok(page(&visit, words.lineage, &content))
-}
-
-fn problem(error: LibraryError) -> Problem {
-    let code = match error {
-        LibraryError::NoSession(_) => ErrorCode::SessionNotFound,
-        LibraryError::Invalid(_) => ErrorCode::Invalid,
-        LibraryError::Unavailable(failure) => return failure.into(),
-        LibraryError::Unreadable(..) | LibraryError::Cancelled => ErrorCode::StoreUnavailable,
-    };
-    Problem::new(code, error.to_string())
 }
 
 fn of_ledger(lineage: &Lineage, session: &Relative) -> Relatives {

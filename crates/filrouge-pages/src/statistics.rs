@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 
 use crate::Pages;
 use crate::layout::page;
-use crate::links::segment;
+use crate::links::session_path;
 use crate::prices::{DAY, day_of};
 use crate::visit::Visit;
 use crate::words::StatisticsWords;
@@ -130,7 +130,7 @@ pub(crate) async fn of_session(
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let content = html! {
         h1 { (words.statistics) }
-        p { a href={ "/ui/sessions/" (segment(session.session_id.as_str())) } { bdi { (title) } } }
+        p { a href=(session_path(&session.session_id)) { bdi { (title) } } }
         (view::with_descendants(words, &statistics))
         (shown.sums())
     };

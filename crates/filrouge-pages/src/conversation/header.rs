@@ -4,7 +4,7 @@ use filrouge_types::{Lease, Session};
 use maud::{Markup, html};
 
 use crate::format::time;
-use crate::links::{segment, session_path};
+use crate::links::{history_path, session_path};
 use crate::words::ConversationWords;
 
 /// The head of the page of a session.
@@ -62,7 +62,7 @@ pub(super) fn of_history(
                 (fact(words.program, &html! { bdi { (program) } }))
                 (common_facts(words, session))
                 @if let Some(parent) = parent {
-                    (fact(words.parent, &html! { a href={ "/ui/histories/" (segment(program)) "/" (segment(parent)) } { bdi { (parent) } } }))
+                    (fact(words.parent, &html! { a href=(history_path(program, parent)) { bdi { (parent) } } }))
                 }
             }
         }

@@ -16,7 +16,7 @@ use filrouge_sources::library::clean::{display_text, optional_text};
 use filrouge_sources::library::export::recorded;
 use filrouge_sources::{Header, Library, LibraryError};
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, Item, Recorded, Session, Timestamp, Turn, TurnId};
+use filrouge_types::{Item, Recorded, Session, Timestamp, Turn, TurnId};
 use maud::html;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
@@ -27,6 +27,7 @@ use super::part::PartPage;
 use super::place::{BOUNDS, PlaceQuery};
 use super::{header, thread};
 use crate::Pages;
+use crate::failure::of_library;
 use crate::layout::{fragment, page};
 use crate::links::history_path;
 use crate::visit::Visit;
@@ -123,7 +124,7 @@ async fn read<Q>(
         (read, permit)
     };
     let (read, permit) = join_task(spawn_blocking(reading)).await?;
-    Ok((read.map_err(problem)?, permit))
+    Ok((read.map_err(of_library)?, permit))
 }
 
 fn read_part(
@@ -218,17 +219,5 @@ impl HistoryPart {
             }
         }
         children
-    }
-}
-
-fn problem(error: LibraryError) -> Problem {
-    match error {
-        LibraryError::NoSession(_) => {
-            Problem::new(ErrorCode::SessionNotFound, "there is no such session")
-        }
-        LibraryError::Unavailable(failure) => failure.into(),
-        LibraryError::Invalid(_) | LibraryError::Unreadable(..) | LibraryError::Cancelled => {
-            Problem::new(ErrorCode::Internal, error.to_string())
-        }
     }
 }

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use crate::Pages;
 use crate::format::time;
-use crate::links::segment;
+use crate::links::session_path;
 use crate::words::OperationsWords;
 
 /// The state of a server's stores.
@@ -195,7 +195,7 @@ fn table(words: &OperationsWords, live: &LiveCalls) -> Markup {
                         @let session = &call.session;
                         tr {
                             th scope="row" {
-                                a href={ "/ui/sessions/" (segment(session.session_id.as_str())) } {
+                                a href=(session_path(&session.session_id)) {
                                     bdi { (session.title.as_deref().unwrap_or(session.session_id.as_str())) }
                                 }
                             }

@@ -13,9 +13,9 @@ use filrouge_types::{Session, SessionId, Timestamp};
 use maud::{Markup, html};
 
 use super::ledger::bad_end;
-use super::lists::to_problem;
 use super::question::Question;
 use crate::Pages;
+use crate::failure::of_library;
 use crate::format::{number, program_label, time};
 use crate::links::{history_path, session_path};
 use crate::words::SessionsWords;
@@ -66,7 +66,7 @@ pub(super) async fn search(
         Err(error @ (LibraryError::Invalid(_) | LibraryError::NoSession(_))) => {
             return Ok(Err(error.to_string()));
         }
-        Err(error) => return Err(to_problem(error)),
+        Err(error) => return Err(of_library(error)),
     };
     let mut hits = Hits {
         total: (results.total_sessions, results.exact),

@@ -5,15 +5,15 @@ use std::cmp::Reverse;
 use filrouge_engine::Caller;
 use filrouge_http::problem::Problem;
 use filrouge_http::run_blocking;
-use filrouge_sources::LibraryError;
 use filrouge_sources::library::list::{ListRequest, list};
 use filrouge_store::verify::Finding;
-use filrouge_types::{ErrorCode, Timestamp};
+use filrouge_types::Timestamp;
 
 use super::ledger;
 use super::question::Question;
 use super::rows::Row;
 use crate::Pages;
+use crate::failure::of_library;
 
 /// The number of sessions on a page of a list.
 const PAGE_SESSIONS: usize = 50;
@@ -187,7 +187,7 @@ impl Query<'_> {
             let library = library.for_one_query(Some(stopped));
             list(&library, &request)
         });
-        let sessions = listed.await?.map_err(to_problem)?;
+        let sessions = listed.await?.map_err(of_library)?;
         let by_creation = question.is_by_creation();
         let rows = sessions.sessions.into_iter();
         page.rows
@@ -224,20 +224,6 @@ impl Query<'_> {
                 self.histories(&start, shown, &mut ListPage::default())
                     .await
             }
-        }
-    }
-}
-
-/// The problem of a query about histories.
-pub(super) fn to_problem(error: LibraryError) -> Problem {
-    match error {
-        LibraryError::Invalid(what) => Problem::new(ErrorCode::Invalid, what),
-        LibraryError::NoSession(_) => {
-            Problem::new(ErrorCode::SessionNotFound, "there is no such session")
-        }
-        LibraryError::Unavailable(failure) => failure.into(),
-        LibraryError::Unreadable(..) | LibraryError::Cancelled => {
-            Problem::new(ErrorCode::Internal, error.to_string())
         }
     }
 }

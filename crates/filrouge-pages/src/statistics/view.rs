@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::breakdown::{Breakdown, ByName, Sums};
 use crate::charts::{Bar, bars, columns};
+use crate::format::number;
 use crate::prices::{DAY, Prices};
 use crate::words::StatisticsWords;
 
@@ -29,19 +30,6 @@ pub(super) struct Shown<'a> {
 pub(super) fn date(day: i64) -> String {
     let text = Timestamp::from_micros(day.saturating_mul(DAY)).to_string();
     text.get(..10).unwrap_or(&text).to_owned()
-}
-
-/// A number with thin spaces between groups of three digits.
-pub(super) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Reads one figure.
@@ -259,13 +247,6 @@ fn hundredths(sums: &Sums) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digits_are_in_groups_of_three() {
-        assert_eq!(number(0), "0");
-        assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");
-        assert_eq!(number(999), "999");
-    }
 
     #[test]
     fn days_are_dates() {
