@@ -53,10 +53,7 @@ pub(crate) async fn verify_upload(
         }
         _ => problem,
     })?;
-    let limits = pages.limits();
-    let permit = limits
-        .large_response_permit(&access.caller, WorkSize::Large)
-        .await?;
+    let permit = pages.work_permit(&access.caller, WorkSize::Large).await?;
     // Verification takes seconds of work for a large bundle, so it runs on a thread that may be busy. It owns the permit,
     // because it continues after the caller has disconnected.
     let runtime = Handle::current();

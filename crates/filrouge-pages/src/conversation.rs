@@ -21,6 +21,7 @@ use filrouge_http::extract::{NoParameters, SessionAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_http::{Load, log_load};
+use filrouge_store::WorkSize;
 use filrouge_types::SessionId;
 use maud::html;
 use serde::Deserialize;
@@ -72,6 +73,8 @@ pub(crate) async fn show(
 ) -> RouteResult {
     let (caller, id) = (&access.caller, &access.session);
     let words = ConversationWords::of(visit.language);
+    // An item may have very many small contents, all of which are shown, so the number of concurrent requests is limited.
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let part = read_part(&pages, caller, id, access.query.place()?).await?;
     let session = &part.session;
     let lease = pages.calls.lease(caller, id).await?;
@@ -107,6 +110,8 @@ pub(crate) async fn part(
 ) -> RouteResult {
     let (caller, id) = (&access.caller, &access.session);
     let words = ConversationWords::of(visit.language);
+    // An item may have very many small contents, all of which are shown, so the number of concurrent requests is limited.
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let part = read_part(&pages, caller, id, access.query.place()?).await?;
     let children = children::of_part(&pages, caller, &part, words).await?;
     let page = PartPage::of_session(&part.session, visit.language);
@@ -126,6 +131,8 @@ pub(crate) async fn thread(
     let (caller, id) = (&access.caller, &access.session);
     let session = pages.sessions.get(caller, id).await?;
     let lease = pages.calls.lease(caller, id).await?;
+    // This reads the rows of all turns, so the number of concurrent requests is limited.
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let outline = pages.turns.outline(caller, id).await?;
     let words = ConversationWords::of(visit.language);
     Ok(fragment(&thread::with_marks(

@@ -75,11 +75,8 @@ pub(crate) async fn verify(
     headers: HeaderMap,
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
-    let limits = pages.limits();
     // A verification may read the complete session, so the number of concurrent ones is limited.
-    let _permit = limits
-        .large_response_permit(&access.caller, WorkSize::Small)
-        .await?;
+    let _permit = pages.work_permit(&access.caller, WorkSize::Small).await?;
     let verification = pages
         .sessions
         .verify(&access.caller, access.session.clone());

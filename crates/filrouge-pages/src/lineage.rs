@@ -94,10 +94,7 @@ pub(crate) async fn show(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // This may read many sessions, so the number of concurrent requests is limited.
-    let permit = pages
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let permit = permit.await?;
+    let permit = pages.work_permit(&access.caller, WorkSize::Small).await?;
     let lineage = pages.stats.lineage(&access.caller, &access.session).await?;
     let session = pages.sessions.get(&access.caller, &access.session).await?;
     drop(permit);
@@ -128,10 +125,7 @@ pub(crate) async fn show_history(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // This reads files, and compares sessions, so the number of concurrent requests is limited.
-    let permit = pages
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let permit = permit.await?;
+    let permit = pages.work_permit(&access.caller, WorkSize::Small).await?;
     let (library, id) = (pages.library().clone(), access.session.to_string());
     let read = spawn_blocking(move || (foreign::lineage(&library, &id), permit));
     let (lineage, permit) = join_task(read).await?;

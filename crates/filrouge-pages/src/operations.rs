@@ -98,7 +98,7 @@ async fn render_now(
     words: &OperationsWords,
 ) -> Result<Markup, Problem> {
     // Live calls are found among many sessions, so the number of concurrent requests is limited.
-    let _permit = permit(pages, caller).await?;
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let calls = pages.calls.live(caller).await;
     let state = now::State::read(pages).await;
     Ok(html! {
@@ -112,7 +112,7 @@ async fn render_deliveries(
     caller: &Caller,
     words: &OperationsWords,
 ) -> Result<Markup, Problem> {
-    let _permit = permit(pages, caller).await?;
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let deliveries = pages.status().deliveries(caller.tenant()).await;
     Ok(deliveries::show(words, &deliveries))
 }
@@ -123,17 +123,7 @@ async fn render_figures(
     words: &OperationsWords,
 ) -> Result<Markup, Problem> {
     // The figures read all events of several weeks, so the number of concurrent requests is limited.
-    let _permit = permit(pages, caller).await?;
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let figures = figures::Weeks::read(pages, caller).await;
     Ok(figures::show(words, &figures))
-}
-
-async fn permit(
-    pages: &Pages,
-    caller: &Caller,
-) -> Result<filrouge_http::limits::LargeResponsePermit, Problem> {
-    let permit = pages
-        .limits()
-        .large_response_permit(caller, WorkSize::Small);
-    Ok(permit.await?)
 }

@@ -4,10 +4,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use filrouge_engine::Caller;
 use filrouge_engine::anchor::AnchorKeeper;
 use filrouge_http::HttpLayer;
+use filrouge_http::limits::LargeResponsePermit;
 use filrouge_search::SearchSettings;
 use filrouge_sources::Library;
+use filrouge_store::WorkSize;
+use filrouge_types::Failure;
 
 use crate::operations::Status;
 use crate::prices::Prices;
@@ -48,6 +52,16 @@ impl Pages {
             status,
             counted: CountedSessions::default(),
         }))
+    }
+
+    /// A permit for a response that takes much work; see
+    /// [`large_response_permit`](filrouge_http::limits::Limits::large_response_permit).
+    pub(crate) async fn work_permit(
+        &self,
+        caller: &Caller,
+        size: WorkSize,
+    ) -> Result<LargeResponsePermit, Failure> {
+        self.limits().large_response_permit(caller, size).await
     }
 
     /// The histories of other programs.

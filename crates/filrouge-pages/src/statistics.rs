@@ -69,10 +69,7 @@ pub(crate) async fn of_tenant(
         agent: agent.map(Into::into),
     };
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let permit = pages
-        .limits()
-        .large_response_permit(&caller, WorkSize::Small);
-    let permit = permit.await?;
+    let permit = pages.work_permit(&caller, WorkSize::Small).await?;
     let gathered = gather(&pages, &caller, &counted, project(&query)?).await?;
     drop(permit);
     let words = StatisticsWords::of(visit.language);
@@ -111,10 +108,7 @@ pub(crate) async fn of_session(
 ) -> RouteResult {
     let session = pages.sessions.get(&access.caller, &access.session).await?;
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let permit = pages
-        .limits()
-        .large_response_permit(&access.caller, WorkSize::Small);
-    let permit = permit.await?;
+    let permit = pages.work_permit(&access.caller, WorkSize::Small).await?;
     let statistics = pages.stats.of(&access.caller, &access.session).await?;
     let days = pages.stats.by_day(&access.caller, &access.session).await?;
     drop(permit);

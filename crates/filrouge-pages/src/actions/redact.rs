@@ -102,10 +102,7 @@ pub(crate) async fn ask(
             choose(words, id, &turns, next.is_some())
         }
         Some(target) => {
-            let limits = pages.limits();
-            let _permit = limits
-                .large_response_permit(caller, WorkSize::Large)
-                .await?;
+            let _permit = pages.work_permit(caller, WorkSize::Large).await?;
             let items = pages.erasure.items_to_redact(caller, id, &target).await?;
             let leftovers = Leftovers::find(pages.engine(), caller, id, &items).await?;
             let preview = Preview {
@@ -132,10 +129,7 @@ pub(crate) async fn redact(
     let target = target(&sent.turn, &sent.seqs)?.ok_or_else(|| {
         Problem::new(ErrorCode::Invalid, "turn and seqs: one of them is required")
     })?;
-    let limits = pages.limits();
-    let _permit = limits
-        .large_response_permit(caller, WorkSize::Large)
-        .await?;
+    let _permit = pages.work_permit(caller, WorkSize::Large).await?;
     let items = pages.erasure.items_to_redact(caller, id, &target).await?;
     if Preview::seqs_of(&items) != sent.previewed {
         let session = pages.sessions.get(caller, id).await?;

@@ -64,10 +64,7 @@ pub(crate) async fn show(
         variant: access.query.variant.unwrap_or_default(),
         ..RestoreQuery::default()
     };
-    let permit = pages
-        .limits()
-        .large_response_permit(caller, WorkSize::Large)
-        .await?;
+    let permit = pages.work_permit(caller, WorkSize::Large).await?;
     let context = restore(pages.engine(), caller, id, format, query).await?;
     let messages: Vec<&RawValue> = serde_json::from_str(context.messages.as_str())
         .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;

@@ -115,8 +115,7 @@ async fn read<Q>(
     access: &SessionAccess<may::Read, Q>,
     (place, size): ((PartPlace, PartBounds), WorkSize),
 ) -> Result<(HistoryPart, LargeResponsePermit), Problem> {
-    let limits = pages.limits();
-    let permit = limits.large_response_permit(&access.caller, size).await?;
+    let permit = pages.work_permit(&access.caller, size).await?;
     let (library, source) = (pages.library().clone(), source.to_owned());
     let id = access.session.to_string();
     let reading = move || {

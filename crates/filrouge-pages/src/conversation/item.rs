@@ -49,10 +49,7 @@ pub(crate) async fn show(
     Path(path): Path<ItemSeq>,
 ) -> RouteResult {
     let (caller, id, seq) = (&access.caller, &access.session, path.get());
-    let limits = pages.limits();
-    let permit = limits
-        .large_response_permit(caller, WorkSize::Large)
-        .await?;
+    let permit = pages.work_permit(caller, WorkSize::Large).await?;
     let place = PartPlace::After(seq.saturating_sub(1));
     let part = pages.turns.part(caller, id, place, ONE_ITEM).await?;
     let page = shown(&visit, session_path(id), &part, seq)?;

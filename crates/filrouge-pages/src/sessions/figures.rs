@@ -66,10 +66,7 @@ async fn days(
         return Ok(days);
     }
     // This may read the session completely, so the number of concurrent requests is limited.
-    let _permit = pages
-        .limits()
-        .large_response_permit(caller, WorkSize::Small)
-        .await?;
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let days = pages.stats.by_day(caller, &session.session_id).await?;
     let days = Arc::new(days);
     pages.counted().add(session, &days);

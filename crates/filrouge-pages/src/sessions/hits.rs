@@ -48,10 +48,7 @@ pub(super) async fn search(
     cursor: Option<String>,
 ) -> Result<Result<Hits, String>, Problem> {
     let request = search_request(pages, question, cursor);
-    let permit = pages
-        .limits()
-        .large_response_permit(caller, WorkSize::Small)
-        .await?;
+    let permit = pages.work_permit(caller, WorkSize::Small).await?;
     let settings = pages.search();
     let searcher = settings.searcher(pages.library().clone(), pages.engine(), caller);
     let searcher = searcher.with_indexes(settings.indexes.clone());

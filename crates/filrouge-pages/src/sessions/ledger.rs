@@ -36,10 +36,7 @@ pub(super) async fn read(
     if !question.only_failed {
         return read_page(pages, caller, question, cursor, limit).await;
     }
-    let _permit = pages
-        .limits()
-        .large_response_permit(caller, WorkSize::Small)
-        .await?;
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let mut found = LedgerSessions {
         sessions: Vec::new(),
         next: cursor,
