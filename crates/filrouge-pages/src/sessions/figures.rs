@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use filrouge_engine::caller::may;
-use filrouge_engine::{Caller, SessionDays};
+use filrouge_engine::{Caller, SessionDays, Tokens};
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
@@ -33,7 +33,11 @@ pub(crate) async fn figures(
     // The session is read for each request, so that only those who may see it get its kept figures.
     let session = pages.sessions.get(caller, id).await?;
     let days = days(&pages, caller, &session).await?;
-    let tokens: u64 = days.values().map(|figures| figures.tokens.total()).sum();
+    let mut tokens = Tokens::default();
+    for figures in days.values() {
+        tokens.add(&figures.tokens);
+    }
+    let tokens = tokens.total();
     let uses = days
         .iter()
         .map(|(key, figures)| (key.model.as_deref(), key.day, &figures.tokens));

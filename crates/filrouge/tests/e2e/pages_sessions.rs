@@ -166,6 +166,24 @@ fn the_list_shows_sessions_and_their_figures() {
 }
 
 #[test]
+fn absurd_token_counts_have_figures() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let items = ["guide", "cook"].map(|agent| {
+        let mut item = text_item(agent, "assistant", "thought", "count");
+        item["agent"] = json!(agent);
+        item["usage"] = json!({ "input_tokens": u64::MAX, "output_tokens": 1 });
+        item
+    });
+    let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!", "items": items });
+    client.post("/s/turns", &turn).wrote(201);
+    let figures = page(&Caller::anonymous(&server), "/ui/sessions/s/figures");
+    assert!(figures.contains("18\u{202f}446\u{202f}744"), "{figures}");
+    server.stop();
+}
+
+#[test]
 fn sessions_are_found_by_words_and_filters() {
     let world = World::new();
     let server = world.serve();
