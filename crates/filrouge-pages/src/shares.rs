@@ -10,6 +10,7 @@ use filrouge_engine::shares::{ListedShare, NewShare, Share, ShareToken};
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
+use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, SessionId};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -139,6 +140,8 @@ async fn show(
     address: Option<&str>,
 ) -> RouteResult {
     let session = pages.sessions.get(caller, session_id).await?;
+    // This reads all events of the session, so the number of concurrent requests is limited.
+    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let shares = pages.shares.list(caller, session_id).await?;
     let words = SharesWords::of(visit.language);
     let longest = pages.shares.max_duration();

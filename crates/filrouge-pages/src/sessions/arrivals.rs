@@ -17,6 +17,7 @@ use super::query::ListQuery;
 use super::question::Question;
 use crate::Pages;
 use crate::layout::fragment;
+use crate::links::with_query;
 use crate::visit::Visit;
 use crate::words::SessionsWords;
 
@@ -50,13 +51,14 @@ pub(super) async fn place(
     }
     let newest = newest(pages, caller, question, None, 1).await?;
     let after = newest.first().map(|session| session.created_at.to_string());
-    let address = query.address(query.source.as_deref(), None, None);
-    let (_, parameters) = address.split_once('?').unwrap_or_default();
-    let mut address =
-        form_urlencoded::Serializer::for_suffix(format!("{PATH}?{parameters}"), PATH.len() + 1);
-    address.extend_pairs(after.map(|after| ("after", after)));
+    let parameters = [
+        ("q", query.q.trim()),
+        ("source", query.source.as_deref().unwrap_or_default()),
+        ("after", after.as_deref().unwrap_or_default()),
+    ];
+    let address = with_query(PATH, &parameters);
     Ok(Some(html! {
-        div.arrivals role="status" hx-get=(address.finish()) hx-trigger="every 5s" hx-swap="innerHTML" {}
+        div.arrivals role="status" hx-get=(address) hx-trigger="every 5s" hx-swap="innerHTML" {}
     }))
 }
 

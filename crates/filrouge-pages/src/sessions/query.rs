@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::links::with_query;
+
 /// The order of a list, the newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -51,9 +53,7 @@ impl ListQuery {
             ("order", order.map_or("", ListOrder::as_str)),
             ("cursor", cursor.unwrap_or_default()),
         ];
-        let mut text = form_urlencoded::Serializer::for_suffix("/?".to_owned(), 2);
-        text.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
-        text.finish()
+        with_query("/", &pairs)
     }
 
     /// The address of the next page.
