@@ -92,7 +92,7 @@ pub fn wire(pages: Pages) -> Wire {
         .route(operations::PATH, get(operations::show))
         .route(operations::NOW_PATH, get(operations::now))
         .route(operations::DELIVERIES_PATH, get(operations::deliveries))
-        .route(operations::FIGURES_PATH, get(operations::figures))
+        .route(operations::WEEKS_PATH, get(operations::figures))
         .route(shares::PATH, get(shares::list).post(shares::create))
         .route(shares::REVOKE_PATH, post(shares::revoke))
         .route(shared::PATH, get(shared::show))

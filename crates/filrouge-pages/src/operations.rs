@@ -26,7 +26,7 @@ pub(crate) const PATH: &str = "/ui/operations";
 /// The routes of its parts, which are loaded again every few seconds.
 pub(crate) const NOW_PATH: &str = "/ui/operations/now";
 pub(crate) const DELIVERIES_PATH: &str = "/ui/operations/deliveries";
-pub(crate) const FIGURES_PATH: &str = "/ui/operations/figures";
+pub(crate) const WEEKS_PATH: &str = "/ui/operations/figures";
 
 /// Shows the page.
 pub(crate) async fn show(
@@ -46,7 +46,7 @@ pub(crate) async fn show(
         p #operations-lost role="status" hidden { (words.connection_lost) }
         (refreshed(NOW_PATH, "every 5s", &now))
         (refreshed(DELIVERIES_PATH, "every 30s", &deliveries))
-        @if let Some(figures) = figures { (refreshed(FIGURES_PATH, "every 60s", &figures)) }
+        @if let Some(figures) = figures { (refreshed(WEEKS_PATH, "every 60s", &figures)) }
     };
     Ok(page(&visit, words.operations, &content))
 }

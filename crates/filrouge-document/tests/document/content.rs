@@ -110,7 +110,7 @@ fn the_status_and_replacement_of_turns_are_shown() {
         &[
             "turn replaced",
             "<details><summary>",
-            "its replacement",
+            "Its replacement",
             "telemetry",
             "1e400",
             "ufffd",
