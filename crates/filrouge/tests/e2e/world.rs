@@ -115,6 +115,12 @@ impl World {
         Some(world)
     }
 
+    /// Sets a variable of every command.
+    #[allow(dead_code, reason = "another test binary includes this file")]
+    pub(crate) fn set(&mut self, name: &'static str, value: &str) {
+        self.environment.push((name, value.to_owned()));
+    }
+
     /// Lets commands search with this server.
     fn search_with(&mut self, server: &OpenSearch) {
         // The server may run longer than this test.
