@@ -84,11 +84,17 @@ impl Shown {
             Kind::Redaction(_) | Kind::Other(_) => false,
             _ => true,
         };
-        let Some(further) = part.other_members.filter(|_| is_shown) else {
-            return is_shown.then(|| raw.to_owned());
-        };
+        // The source of an error is an agent, a model or a tool.
+        let hides_source = matches!(part.kind, Kind::Error(_)) && !(self.names && self.tools);
+        let further = part.other_members.unwrap_or_else(|| "{}".into());
         let further = Members::parse(&further)?;
-        let further: Vec<_> = further.iter().map(|(name, _)| name).collect();
+        let mut further: Vec<_> = further.iter().map(|(name, _)| name).collect();
+        if hides_source {
+            further.push("source".into());
+        }
+        if !is_shown || further.is_empty() {
+            return is_shown.then(|| raw.to_owned());
+        }
         let members = Members::parse(raw)?;
         let named = members.0.iter().zip(members.iter());
         let kept = named.filter(|(_, (name, _))| !further.contains(name));
@@ -248,5 +254,32 @@ mod tests {
                 .iter()
                 .any(|item| item.body.parts.as_str().contains("canary"))
         );
+    }
+
+    #[test]
+    fn the_source_of_an_error_is_a_name() {
+        let error =
+            r#"[{"type":"error","code":"overloaded","message":"too much","source":"canary"}]"#;
+        let source_is_shown = |shown: Shown| {
+            let mut items = vec![item(1, Role::Assistant, Channel::Error, error)];
+            shown.reduce_items(&mut items);
+            let parts = items[0].body.parts.as_str();
+            assert!(parts.contains("too much"), "{parts}");
+            parts.contains("canary")
+        };
+        assert!(source_is_shown(Shown::ALL));
+        let without_reasoning = Shown {
+            reasoning: false,
+            ..Shown::ALL
+        };
+        assert!(source_is_shown(without_reasoning));
+        for (tools, names) in [(false, true), (true, false)] {
+            let shown = Shown {
+                reasoning: true,
+                tools,
+                names,
+            };
+            assert!(!source_is_shown(shown));
+        }
     }
 }

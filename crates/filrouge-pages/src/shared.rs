@@ -15,7 +15,7 @@ use filrouge_http::limits::UnreadResponse;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::text;
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, Failure, Item, TenantId, UNASSIGNED};
+use filrouge_types::{Channel, ErrorCode, Failure, Item, TenantId, UNASSIGNED};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::Pages;
@@ -98,7 +98,11 @@ async fn read_part(
     let page = pages.turns.items(creator, session, after, PART_ITEMS);
     let (mut items, next) = page.await?;
     let end = share.last_seq.unwrap_or(u64::MAX);
-    items.retain(|item| item.seq <= end && item.seq != UNASSIGNED);
+    // A link names the owner, whom no share shows.
+    let is_shared = |item: &Item| {
+        item.seq <= end && item.seq != UNASSIGNED && item.body.channel != Channel::Link
+    };
+    items.retain(is_shared);
     let last = items.last().map(|item| item.seq);
     let next = last.filter(|last| next.is_some() && *last < end);
     let shown = shown(share);
