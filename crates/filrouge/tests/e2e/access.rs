@@ -108,7 +108,7 @@ fn all_bad_credentials_get_the_same_response() {
         format!("/api/v1/sessions?api_key={good}"),
         "/api/v1/nothing".to_owned(),
         "/api/v1/sessions/x".to_owned(),
-        "/".to_owned(),
+        "/nothing".to_owned(),
     ] {
         let refused = anonymous.send("GET", &target, None);
         assert_eq!(
