@@ -1,5 +1,5 @@
-//! Charts: SVG that is drawn on the server, with its values as a table beside it. Colours come from the style sheet, so
-//! that charts follow the light and the dark colours, and print.
+//! Charts: SVG that is drawn on the server, with its values as a table beside it. Colors come from the style sheet, so
+//! that charts follow the light and the dark colors, and print.
 
 use maud::{Markup, html};
 

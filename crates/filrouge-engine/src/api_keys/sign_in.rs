@@ -48,7 +48,7 @@ mod tests {
         let (before, at) = (Timestamp::from_micros(999), expiry);
         assert_eq!(sign_ins.verify(&text, before), Some(("abc", expiry)));
         assert_eq!(sign_ins.verify(&text, at), None);
-        let other_key = text.replacen("abc", "abd", 1);
+        let other_key = text.replacen("abc", "xyz", 1);
         let later = text.replacen("1000", "2000", 1);
         let no_mac = text.rsplit_once('.').unwrap().0;
         for changed in [other_key.as_str(), &later, no_mac, "", "..", "abc.1000."] {
