@@ -280,7 +280,7 @@ fn unknown_routes_and_methods_are_refused() {
     let server = world.serve();
     let client = server.client();
     for target in [
-        "/",
+        "/nothing",
         "/api",
         "/api/v1",
         "/api/v2/sessions",
