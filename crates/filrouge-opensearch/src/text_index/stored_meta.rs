@@ -124,7 +124,7 @@ impl OpenSearchIndex {
 
     /// Waits until another process has created the index, or takes over from it.
     fn wait_until_created(&self) -> Result<(), Failure> {
-        let created = self.locked(Patience::Short, &mut |_| Ok(Step::Nothing(())))?;
+        let created = self.locked(Patience::Creation, &mut |_| Ok(Step::Nothing(())))?;
         created.ok_or_else(busy)
     }
 

@@ -34,6 +34,8 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// The time for which a search waits for another process that changes the index.
 const SHORT_WAIT: Duration = Duration::from_millis(250);
+/// The time for which anybody waits for another process that creates the index: a busy server takes seconds.
+const CREATION_WAIT: Duration = Duration::from_secs(10);
 
 /// The number of bytes after which a request with rows is sent: a busy server indexes some megabytes per second.
 const BULK_BYTES: usize = 1 << 20;
@@ -47,6 +49,8 @@ const IDS_PER_PAGE: usize = 10_000;
 pub(super) enum Patience {
     /// As long as a search waits for the index.
     Short,
+    /// Until another process has created the index.
+    Creation,
     /// Until the lock of an ended process is taken over, and longer.
     Long,
 }
@@ -133,6 +137,7 @@ impl OpenSearchIndex {
     fn time_to_wait(&self, patience: Patience) -> Duration {
         match patience {
             Patience::Short => SHORT_WAIT,
+            Patience::Creation => CREATION_WAIT,
             Patience::Long => 2 * self.lease(),
         }
     }
