@@ -192,7 +192,7 @@ fn load_average() -> f64 {
 
 /// Writes a line about the progress of a long workload to stderr.
 pub(crate) fn progress(line: impl std::fmt::Display) {
-    // A measurement goes on without its stderr.
+    // A measurement continues without its stderr.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -160,7 +160,7 @@ document.addEventListener("htmx:responseError", (event) => {
     part.append(data.text);
   }
 
-  // The stream has ended for good: the reader must sign in again, the session is gone, or the server does not answer.
+  // The stream has ended permanently: the reader must sign in again, the session is gone, or the server does not answer.
   async function retry(end) {
     show("lost");
     const response = await fetch(`${address.replace(/live$/, "part")}?after=${end.dataset.last}`).catch(() => null);

@@ -81,7 +81,7 @@ impl Preview<'_> {
 
     pub(super) fn show(&self, words: &ActionWords) -> Markup {
         html! {
-            (self.goes(words))
+            (self.removed(words))
             (self.stays(words))
             form.stacked method="post" action={ (session_path(self.session)) "/redact" } {
                 input type="hidden" name="turn" value=(self.turn);
@@ -99,12 +99,12 @@ impl Preview<'_> {
         }
     }
 
-    fn goes(&self, words: &ActionWords) -> Markup {
+    fn removed(&self, words: &ActionWords) -> Markup {
         let more = self.items.len().saturating_sub(SHOWN_ITEMS);
         html! {
-            section.goes {
-                h2 { (words.goes) }
-                p { (words.goes_hint) }
+            section.removed {
+                h2 { (words.removed) }
+                p { (words.removed_hint) }
                 ul {
                     @for item in self.items.iter().take(SHOWN_ITEMS) {
                         li {

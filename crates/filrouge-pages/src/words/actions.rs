@@ -24,8 +24,8 @@ super::words! {
         turns: "Turns", "Tours", "Runden";
         turns_newest: "The newest turns are shown. Enter the items of an older one.", "Seuls les tours les plus récents sont affichés. Indiquez les éléments d’un tour plus ancien.", "Es werden nur die neuesten Runden gezeigt. Geben Sie bei einer älteren deren Einträge an.";
         preview: "Preview", "Aperçu", "Vorschau";
-        goes: "What goes", "Ce qui est effacé", "Was gelöscht wird";
-        goes_hint: "The contents of these items are erased for good.", "Le contenu de ces éléments est effacé définitivement.", "Der Inhalt dieser Einträge wird endgültig gelöscht.";
+        removed: "What is removed", "Ce qui est effacé", "Was gelöscht wird";
+        removed_hint: "The contents of these items are erased permanently.", "Le contenu de ces éléments est effacé définitivement.", "Der Inhalt dieser Einträge wird endgültig gelöscht.";
         already: "already redacted", "déjà caviardé", "bereits geschwärzt";
         more: "more items", "autres éléments", "weitere Einträge";
         stays: "What stays", "Ce qui reste", "Was bleibt";
@@ -34,13 +34,13 @@ super::words! {
         stays_words: "Some of the words, in these fields:", "Certains mots, dans ces champs :", "Einige der Wörter, in diesen Feldern:";
         with_title: "Remove the title too", "Supprimer aussi le titre", "Auch den Titel entfernen";
         reason: "Reason (it stays in the ledger)", "Motif (il reste dans le registre)", "Grund (er bleibt im Register)";
-        redact_now: "Redact for good", "Caviarder définitivement", "Endgültig schwärzen";
-        changed: "The items have changed since the preview. Nothing was redacted: look again.", "Les éléments ont changé depuis l’aperçu. Rien n’a été caviardé : vérifiez à nouveau.", "Die Einträge haben sich seit der Vorschau verändert. Es wurde nichts geschwärzt: Sehen Sie noch einmal nach.";
+        redact_now: "Redact permanently", "Caviarder définitivement", "Endgültig schwärzen";
+        changed: "The items have changed since the preview. Nothing was redacted: check the items again.", "Les éléments ont changé depuis l’aperçu. Rien n’a été caviardé : vérifiez à nouveau.", "Die Einträge haben sich seit der Vorschau verändert. Es wurde nichts geschwärzt: Sehen Sie noch einmal nach.";
         redacted: "Redacted", "Caviardé", "Geschwärzt";
         recorded_at: "The redaction is recorded as item", "Le caviardage est enregistré comme élément", "Die Schwärzung ist aufgezeichnet als Eintrag";
         erase: "Erase", "Effacer", "Löschen";
-        erase_hint: "The session is deleted for good, with all its turns and items. Only its id stays, so that it is not used again.", "La session est effacée définitivement, avec tous ses tours et ses éléments. Seul son identifiant reste, pour ne pas être réutilisé.", "Die Sitzung wird endgültig gelöscht, mit allen Runden und Einträgen. Nur ihre Kennung bleibt, damit sie nicht wiederverwendet wird.";
-        erase_now: "Erase for good", "Effacer définitivement", "Endgültig löschen";
+        erase_hint: "The session is deleted permanently, with all its turns and items. Only its id stays, so that it is not used again.", "La session est effacée définitivement, avec tous ses tours et ses éléments. Seul son identifiant reste, pour ne pas être réutilisé.", "Die Sitzung wird endgültig gelöscht, mit allen Runden und Einträgen. Nur ihre Kennung bleibt, damit sie nicht wiederverwendet wird.";
+        erase_now: "Erase permanently", "Effacer définitivement", "Endgültig löschen";
         items: "Items", "Éléments", "Einträge";
         receipt: "Receipt", "Reçu", "Beleg";
         erased_session: "Erased session", "Session effacée", "Gelöschte Sitzung";

@@ -185,8 +185,8 @@ impl Vectors for Paused {
 #[tokio::test]
 async fn what_is_written_while_vectors_are_computed_stays() {
     let (called, is_called) = oneshot::channel();
-    let (go, goes) = mpsc::channel();
-    let paused = Arc::new(Paused(Mutex::new(Some((called, goes)))));
+    let (go, permission) = mpsc::channel();
+    let paused = Arc::new(Paused(Mutex::new(Some((called, permission)))));
     let Some(slow) = target("Overtaken", Some(paused)) else {
         return;
     };

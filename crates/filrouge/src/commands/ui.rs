@@ -58,7 +58,7 @@ fn show_histories_only(config: &mut Config) {
     config.access = config.access.without_issuer();
 }
 
-/// Opens an address in the user's browser. If this fails, the user is told to open the printed address.
+/// Opens an address in the user's browser. If this fails, a notice asks the user to open the printed address.
 fn open_browser(address: String) {
     let program = match cfg!(target_os = "macos") {
         true => "open",

@@ -331,7 +331,7 @@ fn an_erasure_asks_and_shows_its_receipt() {
     let path = format!("/ui/sessions/{HERS}");
     let asked = visitor.page(&format!("{path}/erase"));
     assert!(
-        asked.contains("Erase for good") && asked.contains("kept words?"),
+        asked.contains("Erase permanently") && asked.contains("kept words?"),
         "{asked}"
     );
     let early = visitor.get(&format!("{path}/receipt"));

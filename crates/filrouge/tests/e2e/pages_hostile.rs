@@ -17,7 +17,7 @@ use crate::world::{Server, World};
 /// The session with hostile attachments, states and reasons.
 const MORE: &str = "more";
 
-/// The elements that could act, and what the page's own scripts could be told to load.
+/// The elements that could act, and what the page's own scripts could be made to load.
 const ACTIVE: &str = r"
     for (const details of document.querySelectorAll('details')) details.open = true;
     const own = /^\/(?!\/)|^#|^\?/;

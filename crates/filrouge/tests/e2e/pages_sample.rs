@@ -120,7 +120,7 @@ fn record(server: &Server) -> Ids {
     client.put(&path, &checkpoint).wrote(201);
     record_failure(&client);
     record_redaction(&client);
-    let running = json!({ "request_id": "watch", "question_neutral": "Watch tonight’s deploy, and tell me when it is done." });
+    let running = json!({ "request_id": "watch", "question_neutral": "Watch tonight’s deploy, and report when it is done." });
     client.post(&turns(), &running).wrote(201);
     Ids {
         session: SESSION.to_owned(),

@@ -66,7 +66,7 @@ fn world() -> World {
     world
 }
 
-/// Brings the projection up to date, which must then equal the history.
+/// Updates the projection, which must then equal the history.
 fn run_once(world: &World) {
     let once = world.ok(&["project", "run", "copy", "--once"]);
     assert_eq!(once, "copy: up to date\n");
