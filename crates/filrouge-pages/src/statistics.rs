@@ -26,6 +26,7 @@ use crate::words::StatisticsWords;
 
 use breakdown::{Breakdown, Counted};
 pub(crate) use counted::CountedSessions;
+pub(crate) use gather::count;
 use gather::gather;
 use view::{Shown, date};
 

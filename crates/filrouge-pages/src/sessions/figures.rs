@@ -17,6 +17,7 @@ use super::ledger::bad_end;
 use crate::Pages;
 use crate::format::number;
 use crate::layout::fragment;
+use crate::statistics::count;
 use crate::visit::Visit;
 use crate::words::SessionsWords;
 
@@ -71,8 +72,5 @@ async fn days(
     }
     // This may read the session completely, so the number of concurrent requests is limited.
     let _permit = pages.work_permit(caller, WorkSize::Small).await?;
-    let days = pages.stats.by_day(caller, &session.session_id).await?;
-    let days = Arc::new(days);
-    pages.counted().add(session, &days);
-    Ok(days)
+    Ok(count(pages, caller, session).await?)
 }

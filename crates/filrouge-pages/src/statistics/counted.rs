@@ -69,7 +69,7 @@ impl CountedSessions {
     }
 
     /// Keeps the figures of a session, in place of earlier ones.
-    pub(crate) fn add(&self, session: &Session, days: &Arc<SessionDays>) {
+    pub(super) fn add(&self, session: &Session, days: &Arc<SessionDays>) {
         if let Some(cache) = &self.0 {
             let kept = Kept {
                 state: state_of(session),

@@ -63,7 +63,7 @@ pub(super) async fn gather(
             }
             listed += 1;
             let may_read = session.last_seq <= items_left || items_left == ITEMS_MAX;
-            match count(pages, caller, &session, may_read).await {
+            match kept_or_counted(pages, caller, &session, may_read).await {
                 Ok(Some((days, read))) => {
                     items_left = items_left.saturating_sub(read);
                     gathered.sums.add(&days, counted, pages.prices());
@@ -84,7 +84,7 @@ pub(super) async fn gather(
 
 /// The figures of a session that was just listed, and how many items were read for them. `None` if they are not kept, and
 /// the session may not be read.
-async fn count(
+async fn kept_or_counted(
     pages: &Pages,
     caller: &Caller,
     session: &Session,
@@ -96,10 +96,20 @@ async fn count(
     if !may_read {
         return Ok(None);
     }
+    let days = count(pages, caller, session).await?;
+    Ok(Some((days, session.last_seq)))
+}
+
+/// Counts a session from all of its items, and keeps the figures.
+pub(crate) async fn count(
+    pages: &Pages,
+    caller: &Caller,
+    session: &Session,
+) -> Result<Arc<SessionDays>, Failure> {
     let days = pages.stats.by_day(caller, &session.session_id).await?;
     let days = Arc::new(days);
     pages.counted().add(session, &days);
-    Ok(Some((days, session.last_seq)))
+    Ok(days)
 }
 
 fn is_damage(failure: &Failure) -> bool {
