@@ -283,7 +283,7 @@ pub fn two_handles_write_concurrently(make: Make) {
     let (f, a) = (make(), shard("r", "a"));
     let reach = IndexScope::Shard(a.clone());
     std::thread::scope(|threads| {
-        for n in 0..2 {
+        let writers = [0, 1].map(|n| {
             let (index, a) = ((f.open_again)(), &a);
             threads.spawn(move || {
                 for m in 0..20 {
@@ -294,19 +294,19 @@ pub fn two_handles_write_concurrently(make: Make) {
                         index.tidy().unwrap();
                     }
                 }
-            });
-        }
-        let index = (f.open_again)();
-        let reach = &reach;
-        threads.spawn(move || {
-            let mut before = 0;
-            let terms = all_words(&["apple"]);
-            while before < 40 {
-                let now = query_bodies(&*index, &query(reach, &terms)).len();
-                assert!(now >= before);
-                before = now;
-            }
+            })
         });
+        let index = (f.open_again)();
+        let terms = all_words(&["apple"]);
+        let (mut before, mut is_last) = (0, false);
+        while !is_last {
+            // A writer that failed has finished, too.
+            is_last = writers.iter().all(|writer| writer.is_finished());
+            let now = query_bodies(&*index, &query(&reach, &terms)).len();
+            assert!(now >= before);
+            before = now;
+        }
+        assert_eq!(before, 40);
     });
     assert_eq!(matching_bodies(&*f.index, &a, &["apple of"]).len(), 40);
     assert_eq!(
