@@ -81,13 +81,16 @@ pub enum VerifyError {
     /// The ledger failed, or no generation is kept up to date (`invalid`).
     #[error(transparent)]
     Ledger(#[from] Failure),
-    /// The target failed.
-    #[error("the target: {0}")]
+    /// The target failed, or did not answer in time. It is not called again.
+    #[error(
+        "the target: {0}; the comparison ended there, so it is unknown whether the projection is equal"
+    )]
     Target(#[from] TargetError),
 }
 
 /// Compares the generation that queries see with the ledger, and calls `report` with each difference, once it is certain
-/// and before those of other sessions are looked for. Sessions that change meanwhile are compared again.
+/// and before those of other sessions are looked for. Sessions that change meanwhile are compared again. The first call
+/// of the target that fails, or has no answer in time, ends the comparison.
 ///
 /// # Errors
 /// [`VerifyError`].

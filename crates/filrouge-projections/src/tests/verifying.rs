@@ -62,3 +62,22 @@ async fn a_projection_without_a_generation_is_not_compared() {
     let refused = crate::verify(&world.engine, &world.projection, |_| {}).await;
     assert!(refused.is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_does_not_answer_is_waited_for_once() {
+    let world = World::new();
+    for session in ["a", "b", "c"] {
+        world.create(session).await;
+    }
+    world.fill().await;
+    let calls = world.target.calls();
+    world.target.hang_at(2, false);
+    let ended = crate::verify(&world.engine, &world.projection, |_| {}).await;
+    let ended = ended.unwrap_err().to_string();
+    assert_eq!(
+        ended,
+        "the target: no answer within 20000 ms; the comparison ended there, so it is unknown whether the projection \
+         is equal"
+    );
+    assert_eq!(world.target.calls(), calls + 2);
+}
