@@ -162,18 +162,28 @@ impl Projector {
         self.release().await;
     }
 
-    /// Runs steps until the projection is up to date. Returns the reason if it cannot be brought up to date now.
+    /// Runs steps until the projection is up to date. After a failure it waits as [`Self::run`] does, and continues.
+    /// Returns the reason if no row was written since the first failure, and the next attempt is later than
+    /// `retry_time` after it.
     ///
     /// # Errors
     /// The ledger's errors.
-    pub async fn catch_up(mut self) -> Result<Option<String>, Failure> {
+    pub async fn catch_up(mut self, retry_time: Duration) -> Result<Option<String>, Failure> {
+        // The number of rows at the first failure, and when it is too late for another attempt.
+        let mut failed: Option<(u64, Timestamp)> = None;
         let reason = loop {
             match self.step().await? {
                 Next::Again => {}
                 Next::Commit => break None,
                 Next::At(time) => {
-                    if let Some(reason) = self.projection.counts.values().failure {
-                        break Some(reason);
+                    let counts = self.projection.counts.values();
+                    if let Some(reason) = counts.failure {
+                        let same = failed.filter(|(rows, _)| *rows == counts.rows);
+                        let end = self.clock.now().after(retry_time);
+                        let (_, end) = *failed.insert(same.unwrap_or((counts.rows, end)));
+                        if time > end {
+                            break Some(reason);
+                        }
                     }
                     sleep(self.time_until(time).min(POLL_INTERVAL)).await;
                 }

@@ -35,7 +35,8 @@ pub(super) async fn measure(
 ) -> Result<Arc<Projection>> {
     let (kind, projection) = (place.kind, place.projection()?);
     let start = Instant::now();
-    let mut filling = pin!(projector(&ledger.product.engine, &projection)?.catch_up());
+    let mut filling =
+        pin!(projector(&ledger.product.engine, &projection)?.catch_up(Duration::ZERO));
     let reason = loop {
         tokio::select! {
             reason = &mut filling => break reason?,

@@ -1,8 +1,10 @@
 //! The first fill, changes, dead letters, and several processes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use filrouge_types::{Channel, Clock};
+use tokio::time::sleep;
 
 use super::world::{World, key};
 use crate::projector::Next;
@@ -145,6 +147,40 @@ async fn while_the_target_is_away_the_ledger_works_and_nothing_is_lost() {
     let status = world.status().await;
     assert_eq!((status.failures, status.last_error), (0, None));
     assert_eq!(world.projection.counts.values().failure, None);
+}
+
+/// A world whose target is away and whose clock goes with the runtime's. `returns_after` is when the target is back.
+async fn away(returns_after: Option<Duration>) -> World {
+    let world = World::new();
+    world.create("a").await;
+    world.target.set_away(true);
+    let (clock, target) = (world.clock.clone(), world.target.clone());
+    tokio::spawn(async move {
+        let tick = Duration::from_millis(100);
+        for n in 1.. {
+            sleep(tick).await;
+            clock.advance(100_000);
+            if returns_after.is_some_and(|after| tick * n >= after) {
+                target.set_away(false);
+            }
+        }
+    });
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_run_tries_again_for_a_limited_time() {
+    let retry_time = Duration::from_secs(30);
+    let world = away(Some(Duration::from_secs(5))).await;
+    let reason = world.projector().catch_up(retry_time).await.unwrap();
+    assert_eq!(reason, None);
+    world.check().await;
+
+    let world = away(None).await;
+    let reason = world.projector().catch_up(retry_time).await.unwrap();
+    assert_eq!(reason.as_deref(), Some("away"));
+    let failures = world.status().await.failures;
+    assert!(failures >= 4, "{failures}");
 }
 
 #[tokio::test]

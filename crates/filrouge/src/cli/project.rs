@@ -33,7 +33,7 @@ pub(crate) enum Project {
 pub(crate) struct RunProjections {
     /// Only this projection
     pub(crate) name: Option<String>,
-    /// Stop when the projections are up to date; exit 1 if a target cannot be used
+    /// Stop when the projections are up to date; exit 1 if a target cannot be used for 30 s
     #[arg(long)]
     pub(crate) once: bool,
 }

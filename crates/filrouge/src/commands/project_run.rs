@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use filrouge_engine::Engine;
 use filrouge_projections::{Projection, Projector};
@@ -19,6 +20,9 @@ use crate::open::{IfMissing, OpenStore, refuse_unverified, with};
 use crate::output::show;
 use crate::projections::{install, named};
 use crate::stop::StopSignals;
+
+/// How long `--once` tries again after a failure.
+const RETRY_TIME: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(config: &Config, args: &RunProjections) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
@@ -69,8 +73,8 @@ async fn catch_up(
     let mut results = Vec::with_capacity(projections.len());
     for projection in projections {
         let name = projection.name.to_string();
-        let reason = projector(&opened.engine, projection)?.catch_up().await?;
-        results.push((name, reason));
+        let caught_up = projector(&opened.engine, projection)?.catch_up(RETRY_TIME);
+        results.push((name, caught_up.await?));
     }
     let rows = results.iter();
     let rows: Vec<_> = rows
@@ -80,7 +84,11 @@ async fn catch_up(
         for (name, reason) in &results {
             match reason {
                 None => writeln!(out, "{name}: up to date")?,
-                Some(reason) => writeln!(out, "{name}: {reason}")?,
+                Some(reason) => writeln!(
+                    out,
+                    "{name}: not up to date: {reason}; no attempt within {} s succeeded",
+                    RETRY_TIME.as_secs()
+                )?,
             }
         }
         Ok(())
