@@ -1,6 +1,6 @@
 //! Values of rows that several targets have in common.
 
-use filrouge_types::{RawJson, replace_lone_surrogates};
+use filrouge_types::{IdentityId, RawJson, replace_lone_surrogates};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -21,4 +21,9 @@ pub(crate) fn session_digest(key: &SessionKey) -> String {
     hash.update([0_u8]);
     hash.update(key.session.as_str());
     hex::encode(&hash.finalize()[..16])
+}
+
+/// An owner as 32 hexadecimal digits: for targets that ignore white space at the ends of a text.
+pub(crate) fn owner_digest(owner: &IdentityId) -> String {
+    hex::encode(&Sha256::digest(owner.as_str())[..16])
 }

@@ -55,7 +55,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "weaviate",
-        version: 2,
+        version: 3,
         settings: &["user", "vectors"],
         open: weaviate,
     },

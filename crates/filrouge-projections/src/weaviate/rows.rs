@@ -4,7 +4,7 @@ use filrouge_types::{Item, JsonText, Session, Timestamp, Turn, TurnId};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::content::session_digest;
+use crate::content::{owner_digest, session_digest};
 use crate::{Row, SessionUpdate};
 
 /// Objects of sessions. They have no vector.
@@ -66,6 +66,7 @@ fn row(update: &SessionUpdate, table: &'static str, id: &[u8], properties: Value
         "tenant_id": update.key.tenant,
         "session_id": update.key.session,
         "identity_id": session.identity_id,
+        "owner_digest": session.identity_id.as_ref().map(owner_digest),
         "project_id": session.project_id,
     })));
     let mut hash = Sha256::new();

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 /// Properties with ids and words, which queries compare as they are.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 12] = [
     "identity_id",
     "kind",
+    "owner_digest",
     "project_id",
     "request_id",
     "session_digest",

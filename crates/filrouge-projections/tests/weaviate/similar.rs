@@ -234,3 +234,33 @@ async fn similar_turns_are_of_one_owner() {
         }
     }
 }
+
+/// Weaviate ignores white space at the ends of the texts of conditions. Owners whose ids differ only in it take no
+/// places in each other's answers.
+#[tokio::test]
+async fn owners_that_differ_in_white_space_are_kept_apart() {
+    const OWNERS: [(&str, &str); 3] = [("anna", "gate"), (" anna", "stone"), ("anna ", "invoice")];
+    let Some(target) = target("Spaces", Some(Arc::new(Words))) else {
+        return;
+    };
+    target.create(1).await.unwrap();
+    let sessions = [0, 1, 2].map(|n| key("acme", &format!("s{n}")));
+    for (key, (owner, word)) in sessions.iter().zip(OWNERS) {
+        let question = format!("Where is the {word}?");
+        let session = update(key, 3, &[question.as_str()]);
+        write(&target, 1, &[of_owner(session, owner)]).await;
+    }
+    target.publish(1).await.unwrap();
+    for (key, (owner, _)) in sessions.iter().zip(OWNERS) {
+        for (_, word) in OWNERS {
+            let nearest = query(Some(owner), &format!("Where is the {word}?"), 1);
+            let found = similar(&target, &nearest).await;
+            let found: Vec<_> = found.into_iter().map(|turn| turn.session).collect();
+            assert_eq!(
+                found,
+                std::slice::from_ref(&key.session),
+                "{owner:?} {word}"
+            );
+        }
+    }
+}
