@@ -54,6 +54,15 @@ impl ForeignHistory {
         }
     }
 
+    /// Opens the history, and reads nothing of it.
+    ///
+    /// # Errors
+    /// `store_unavailable` if there is no history.
+    pub(crate) async fn check(self: &Arc<Self>) -> Result<(), Failure> {
+        let history = Arc::clone(self);
+        blocking(move || (history.open)().map(drop).map_err(unavailable)).await
+    }
+
     /// Lists the sessions.
     ///
     /// # Errors

@@ -64,6 +64,9 @@ pub(crate) struct Filled {
     /// The number of its newest stamp, if it is filled from a history of another program.
     #[serde(default)]
     pub(crate) history_stamp: u64,
+    /// The number of sessions that the newest scan of a history has shown as changed or removed, and that are not done.
+    #[serde(default)]
+    pub(crate) history_lag: u64,
 }
 
 impl Filled {
@@ -88,12 +91,18 @@ impl State {
         }
     }
 
-    /// Records what a generation has of a history of another program, and the number of its stamp.
-    pub(crate) fn advance_history(&mut self, generation: u64, sums: &GroupSums, stamp: u64) {
+    /// Records what a generation has of a history of another program, the number of its stamp, and its lag.
+    pub(crate) fn advance_history(
+        &mut self,
+        generation: u64,
+        sums: &GroupSums,
+        stamp: u64,
+        lag: u64,
+    ) {
         for filled in self.published.iter_mut().chain(&mut self.building) {
             if filled.generation == generation {
                 filled.history.clone_from(sums);
-                filled.history_stamp = stamp;
+                (filled.history_stamp, filled.history_lag) = (stamp, lag);
             }
         }
     }
@@ -140,6 +149,7 @@ impl State {
             began_at: newest,
             history: GroupSums::default(),
             history_stamp: 0,
+            history_lag: 0,
         });
     }
 

@@ -31,8 +31,8 @@ pub struct ProjectionStatus {
     pub building: Option<u64>,
     /// The number of commits from the first one whose changes the queried generation lacks to the newest; 0 when it
     /// lacks none. `null` if it is not kept up to date, because another one with the current settings is being filled.
-    /// Of a history of another program: at least as many as the sessions that it lacks, with those to remove; `null`
-    /// also if the history cannot be read.
+    /// Of a history of another program: the sessions that were changed or removed before its newest scan, and that the
+    /// generation lacks; `null` also if there is no history, and before the first scan.
     pub lag_commits: Option<u64>,
     /// The same for the generation that is being filled.
     pub building_lag_commits: Option<u64>,
@@ -56,8 +56,8 @@ pub struct ProjectionStatus {
 /// Returns the status of a projection at `now`. `history` is [`crate::Projection::history`].
 ///
 /// # Errors
-/// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed. A history that cannot be read
-/// is a failure in the status.
+/// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed. A missing history is a failure
+/// in the status. Its sessions are not read.
 pub async fn projection_status(
     engine: &Engine,
     name: &ProjectionName,
@@ -87,7 +87,8 @@ pub async fn projection_status(
     })
 }
 
-/// The lags of the published generation and of the one that is being filled.
+/// The lags of the published generation and of the one that is being filled. Those of a history are in the note: a scan
+/// of a large one takes long.
 async fn count_lags(
     engine: &Engine,
     history: Option<&Arc<ForeignHistory>>,
@@ -98,8 +99,9 @@ async fn count_lags(
         let published = lag_of(engine, published).await?;
         return Ok([published, lag_of(engine, building).await?]);
     };
-    let scan = history.scan().await?;
-    Ok([published, building].map(|filled| filled.map(|filled| lag_of_history(&scan, filled))))
+    history.check().await?;
+    let scanned = |filled: &&Filled| !filled.history.is_empty();
+    Ok([published, building].map(|filled| filled.filter(scanned).map(|f| f.history_lag)))
 }
 
 /// The lag of the generation that is kept up to date, which queries see unless it is the first.

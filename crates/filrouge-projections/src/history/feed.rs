@@ -137,9 +137,9 @@ impl HistoryFeed {
     }
 
     /// The number of changes that are left.
-    pub(crate) fn lag(&self) -> usize {
+    pub(crate) fn lag(&self) -> u64 {
         let pass = self.pass.as_ref();
-        pass.map_or(0, |pass| pass.changes.len() - pass.completed)
+        pass.map_or(0, |pass| (pass.changes.len() - pass.completed) as u64)
     }
 }
 

@@ -30,7 +30,7 @@ impl Projector {
         self.scan_if_due(history, letters).await?;
         let lag = self.history_feeds.first().map_or(0, HistoryFeed::lag);
         let counts = &self.projection.counts;
-        counts.lag_commits.store(lag as u64, Ordering::Relaxed);
+        counts.lag_commits.store(lag, Ordering::Relaxed);
         if self.history_is_complete(&stored.value) {
             return self.publish(stored).await;
         }
@@ -133,10 +133,11 @@ impl Projector {
             Ok(stamp) => stamp,
             Err(mismatch) => return self.start_over(stored, mismatch).await,
         };
-        let sums = self.history_feeds[index].begin(version, stamp);
+        let feed = &mut self.history_feeds[index];
+        let (sums, lag) = (feed.begin(version, stamp), feed.lag());
         self.change_state(stored, |state| {
             state.history_version = version;
-            state.advance_history(generation, &sums, stamp);
+            state.advance_history(generation, &sums, stamp, lag);
         })
         .await?;
         Ok(Next::Again)
@@ -212,10 +213,11 @@ impl Projector {
             Ok(stamp) => stamp,
             Err(mismatch) => return self.start_over(stored, mismatch).await,
         };
-        let sums = self.history_feeds[index].complete(completed, stamp);
+        let feed = &mut self.history_feeds[index];
+        let (sums, lag) = (feed.complete(completed, stamp), feed.lag());
         self.projection.counts.set_failure(None);
         self.change_state(stored, |state| {
-            state.advance_history(generation, &sums, stamp);
+            state.advance_history(generation, &sums, stamp, lag);
             state.record_success();
         })
         .await?;

@@ -69,10 +69,9 @@ pub(super) fn detail(status: &ProjectionStatus) -> String {
         }
     });
     if let Some(building) = status.building {
-        let lag = status.building_lag_commits.unwrap_or(0);
-        parts.push(format!(
-            "generation {building} is being filled, {lag} commits behind"
-        ));
+        let lag = status.building_lag_commits;
+        let lag = lag.map_or_else(String::new, |lag| format!(", {lag} commits behind"));
+        parts.push(format!("generation {building} is being filled{lag}"));
     }
     if let Some(holder) = &status.holder {
         parts.push(format!("fed by {holder}"));
