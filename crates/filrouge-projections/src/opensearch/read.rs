@@ -68,7 +68,8 @@ impl OpenSearch {
                 "size": size,
                 "track_total_hits": false,
                 "query": { "bool": { "filter": { "term": { "session_digest": digest } } } },
-                "sort": ["doc_type", "rank"],
+                // Several turns may have the same rank: those of a history without items.
+                "sort": ["doc_type", "rank", "exchange_id"],
             });
             if !after.is_null() {
                 query["search_after"] = after.clone();

@@ -41,22 +41,22 @@ pub(super) const HASHED: &str = "x-";
 pub(super) const STAMP_TENANT: &str = "x-stamp";
 
 impl Weaviate {
-    /// The selected properties of a session's objects, in the order of their ranks.
+    /// The selected properties of a session's objects, in the order of their places.
     pub(super) async fn objects(
         &self,
         place: &Place<'_>,
         selection: &str,
     ) -> Result<Vec<Value>, TargetError> {
-        let selection = format!("rank {selection} _additional {{id}}");
+        let selection = format!("place {selection} _additional {{id}}");
         let (collection, tenant) = (place.collection, place.tenant);
         let (mut objects, mut size) = (Vec::new(), PAGE);
-        let mut last_rank = -1;
+        let mut last_place = -1;
         loop {
             let arguments = format!(
                 "where: {{operator: And, operands: [\
                  {{path: [\"session_digest\"], operator: Equal, valueText: \"{}\"}}, \
-                 {{path: [\"rank\"], operator: GreaterThan, valueInt: {last_rank}}}]}}, \
-                 sort: [{{path: [\"rank\"], order: asc}}]",
+                 {{path: [\"place\"], operator: GreaterThan, valueNumber: {last_place}}}]}}, \
+                 sort: [{{path: [\"place\"], order: asc}}]",
                 place.digest
             );
             let max_bytes = match size {
@@ -73,9 +73,9 @@ impl Weaviate {
                 page => page.ok_or(ClientError::TooLarge(max_bytes))?,
             };
             let is_last = page.len() < size;
-            last_rank = page
+            last_place = page
                 .last()
-                .and_then(|object| object["rank"].as_i64())
+                .and_then(|object| object["place"].as_i64())
                 .unwrap_or(i64::MAX);
             objects.extend(page);
             if is_last {

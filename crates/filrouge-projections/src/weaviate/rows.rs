@@ -24,6 +24,7 @@ fn session(session: &Session) -> Value {
     json!({
         "title": session.title,
         "status": session.status,
+        "place": 0,
         "rank": 0,
         "last_rank": session.last_seq,
         "created_at": time(session.created_at),
@@ -51,11 +52,18 @@ fn turn(turn: &Turn, items: &[Item]) -> Value {
         "agents": (!agents.is_empty()).then_some(agents),
         "redacted": turn.deleted_at.is_some(),
         "ordinal": turn.ordinal,
+        "place": place(turn),
         "rank": turn.first_seq,
         "last_rank": turn.last_seq,
         "created_at": time(turn.created_at),
         "finalized_at": turn.finalized_at.map(time),
     })
+}
+
+/// The number of a turn among the objects of its session. No other has it: a turn that replaces another one has the same
+/// ordinal and a greater version, and turns without items have the same rank.
+const fn place(turn: &Turn) -> u64 {
+    (turn.ordinal << 8) | (turn.record_version - 1)
 }
 
 /// Adds what all objects have in common. The id is a UUID, derived from the session and `id`.

@@ -47,7 +47,7 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
     properties.push(text("agents", "text[]", "field"));
     properties.push(other("redacted", "boolean"));
     // Whole numbers below 2^53.
-    properties.push(other("version", "number"));
+    properties.extend(["place", "version"].map(|name| other(name, "number")));
     let vectors = dimensions.map_or("no vectors".to_owned(), |n| {
         format!("vectors of {n} numbers")
     });
@@ -67,7 +67,7 @@ pub(super) fn collection(name: &str, dimensions: Option<usize>) -> Value {
 /// The names of the properties of which a row is made, as the selection of a query.
 pub(super) fn selection() -> String {
     let names = [&WORDS[..], &TEXTS[..], &NUMBERS[..], &DATES[..]].concat();
-    let names = names.into_iter().chain(["agents", "redacted"]);
+    let names = names.into_iter().chain(["agents", "place", "redacted"]);
     let is_other = |name: &&str| matches!(*name, "session_digest" | "session_order" | "stamp");
     let names: Vec<&str> = names.filter(|name| !is_other(name)).collect();
     names.join(" ")

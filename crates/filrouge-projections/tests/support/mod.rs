@@ -213,3 +213,19 @@ pub(crate) async fn one_generation_is_published(target: &dyn Target) {
         "{missing:?}"
     );
 }
+
+/// All turns of a session are read and replaced, also if none has items, as in a history: then all have the rank 0.
+pub(crate) async fn turns_of_one_rank_are_distinguished(target: &dyn Target) {
+    target.create(1).await.expect("created");
+    let key = key("acme", "s1");
+    let mut many = update(&key, 3, &["Why?"; 250]);
+    for (turn, items) in &mut many.recorded.turns {
+        (turn.first_seq, turn.last_seq) = (0, 0);
+        items.clear();
+    }
+    write(target, 1, std::slice::from_ref(&many)).await;
+    assert_eq!(stored(target, 1, &key).await, sorted(target.rows(&many)));
+    let one = update(&key, 4, &["Only one?"]);
+    write(target, 1, std::slice::from_ref(&one)).await;
+    assert_eq!(stored(target, 1, &key).await, sorted(target.rows(&one)));
+}

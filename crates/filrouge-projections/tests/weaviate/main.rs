@@ -95,6 +95,13 @@ async fn sessions_are_listed_and_removed() {
 }
 
 #[tokio::test]
+async fn turns_of_one_rank_are_distinguished() {
+    if let Some(target) = target("Ranks", None) {
+        support::turns_of_one_rank_are_distinguished(&target).await;
+    }
+}
+
+#[tokio::test]
 async fn one_generation_is_published() {
     if let Some(target) = target("Generations", None) {
         support::one_generation_is_published(&target).await;
