@@ -191,7 +191,13 @@ pub(crate) fn plain_error(error: &Error) -> PlainError {
     }
     match sqlstate_class(state) {
         // A value that its column does not take, a constraint, a value that is too large.
-        "21" | "22" | "23" | "54" => PlainError::Data(text),
+        // The text of the error may quote it.
+        "21" | "22" | "23" | "54" => {
+            let state = state.code();
+            PlainError::Data(format!(
+                "PostgreSQL {state}: a value does not fit its column"
+            ))
+        }
         // Not supported, authentication, database name, dependent objects, permissions and syntax.
         "0A" | "28" | "2B" | "3D" | "42" => PlainError::Refused(text),
         _ => PlainError::Unavailable(text),

@@ -4,6 +4,8 @@ use filrouge_types::{
     RawJson, Recorded, Session, SessionEvent, SessionId, SessionStatus, TenantId, Timestamp,
 };
 
+use serde_json::Value;
+
 use crate::target::{Row, SessionKey, SessionUpdate, Stamp, Target, TargetError, Update};
 
 /// Runs all tests, each with a target that `empty` creates. Panics if the target breaks the contract.
@@ -17,6 +19,7 @@ where
     an_entire_update_deletes_older_rows(&empty().await).await;
     an_update_of_some_rows_deletes_none(&empty().await).await;
     removed_sessions_have_no_rows(&empty().await).await;
+    a_refused_session_harms_no_other(&empty().await).await;
     only_one_generation_is_published(&empty().await).await;
     an_existing_generation_is_kept(&empty().await).await;
     cleaning_reaches_all_generations_and_spares_newer_rows(&empty().await).await;
@@ -186,6 +189,36 @@ async fn removed_sessions_have_no_rows<T: Target>(target: &T) {
     };
     write(target, 1, vec![removed.clone(), removed]).await;
     assert!(stored(target, 1, &key("s")).await.is_empty());
+}
+
+/// A session with a value of another type is refused alone, also if others are written with it. The reason does not quote
+/// the value. Panics if an empty target does otherwise.
+pub async fn a_refused_session_harms_no_other<T: Target>(target: &T) {
+    const WRONG: &str = "moonflower";
+    checked(target.create(1).await);
+    let session = |name| update(&key(name), 5, "title", 2);
+    let (before, refused, after) = (session("a"), session("refused"), session("z"));
+    let mut wrong = rows_of(target, &refused, true);
+    if let Update::Rows { rows, .. } = &mut wrong {
+        let mut values = rows.iter_mut().flat_map(|row| row.content.values_mut());
+        if let Some(number) = values.find(|value| value.is_number()) {
+            *number = Value::from(WRONG);
+        }
+    }
+    let right = [&before, &after].map(|session| rows_of(target, session, true));
+    let [first, last] = right;
+    let letters = checked(target.write(1, vec![first, wrong, last]).await);
+    let [letter] = &letters[..] else {
+        panic!("{letters:?}");
+    };
+    assert_eq!(letter.key, refused.key);
+    assert!(!letter.reason.contains(WRONG), "{}", letter.reason);
+    let corrected = update(&refused.key, 6, "title", 2);
+    write(target, 1, vec![rows_of(target, &corrected, true)]).await;
+    for session in [before, corrected, after] {
+        let rows = sorted(target.rows(&session));
+        assert_eq!(stored(target, 1, &session.key).await, rows);
+    }
 }
 
 async fn only_one_generation_is_published<T: Target>(target: &T) {

@@ -97,28 +97,6 @@ async fn a_late_write_does_not_bring_a_removed_session_back() {
     assert!(stored(&target, 1, &key).await.is_empty());
 }
 
-#[tokio::test]
-async fn a_refused_document_harms_no_other() {
-    let Some(target) = target("refused", None) else {
-        return;
-    };
-    target.create(1).await.unwrap();
-    let (good, bad) = (key("acme", "good"), key("acme", "bad"));
-    let fine = rows_of(&target, &update(&good, 3, &["Why?"]));
-    let mut broken = rows_of(&target, &update(&bad, 3, &["Why?"]));
-    if let Update::Rows { rows, .. } = &mut broken {
-        rows[0].content.insert("rank".to_owned(), "secret".into());
-    }
-    let refused = target.write(1, vec![broken, fine]).await.unwrap();
-    let [refused] = &refused[..] else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(refused.key, bad);
-    assert!(refused.reason.contains("rank"), "{}", refused.reason);
-    assert!(!refused.reason.contains("secret"), "{}", refused.reason);
-    assert_eq!(stored(&target, 1, &good).await.len(), 4);
-}
-
 /// Item contents and metadata of any form are stored.
 #[tokio::test]
 async fn unusual_content_is_stored() {

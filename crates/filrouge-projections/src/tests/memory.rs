@@ -31,6 +31,8 @@ struct Inner {
     alias_is_altered: bool,
     is_away: bool,
     refused: BTreeSet<SessionKey>,
+    /// The only generation that refuses them; `None` if each does.
+    refused_in: Option<u64>,
     /// The maximum number of updates that a write has time for.
     largest_write: Option<usize>,
     calls: usize,
@@ -40,6 +42,16 @@ struct Inner {
     hangs_at: Option<(usize, bool)>,
     /// The next write reports here that it was called, and then waits for the other end.
     paused_write: Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>,
+}
+
+impl Inner {
+    /// Whether a test has set that the update is refused, or a number has another type.
+    fn refuses(&self, generation: u64, update: &Update) -> bool {
+        let is_wrong = |row: &Row| row.content.get("last_seq").is_some_and(Value::is_string);
+        let has_wrong = matches!(update, Update::Rows { rows, .. } if rows.iter().any(is_wrong));
+        let is_here = self.refused_in.is_none_or(|refused| refused == generation);
+        has_wrong || is_here && self.refused.contains(update.key())
+    }
 }
 
 #[derive(Default)]
@@ -52,6 +64,11 @@ impl MemoryTarget {
 
     pub(super) fn set_refused(&self, keys: impl IntoIterator<Item = SessionKey>) {
         lock(&self.0).refused = keys.into_iter().collect();
+    }
+
+    /// Makes only one generation refuse sessions.
+    pub(super) fn set_refused_in(&self, generation: u64) {
+        lock(&self.0).refused_in = Some(generation);
     }
 
     /// Makes writes with more updates than this take too long.
@@ -276,10 +293,9 @@ impl Target for MemoryTarget {
             if inner.largest_write.is_some_and(|max| updates.len() > max) {
                 return Err(TargetError::Unavailable("no answer in time".to_owned()));
             }
-            let refused = &inner.refused;
             let (refused, accepted): (Vec<_>, Vec<_>) = updates
                 .into_iter()
-                .partition(|update| refused.contains(update.key()));
+                .partition(|update| inner.refuses(generation, update));
             let table = inner.contents.generations.get_mut(&generation);
             let table = table.ok_or_else(|| altered(generation))?;
             accepted.into_iter().for_each(|update| apply(table, update));

@@ -31,25 +31,45 @@ impl Weaviate {
         &self,
         objects: &[Object<'_>],
     ) -> Result<RefusedSessions, TargetError> {
-        let mut refused = RefusedSessions::new();
-        let mut remaining = objects;
-        while !remaining.is_empty() {
-            let (batch, others) = remaining.split_at(batch_len(remaining));
-            self.write_batch(batch, &mut refused).await?;
-            remaining = others;
+        let (mut refused, mut remaining) = (RefusedSessions::new(), vec![objects]);
+        while let Some(objects) = remaining.pop() {
+            let (batch, others) = objects.split_at(batch_len(objects));
+            if !others.is_empty() {
+                remaining.push(others);
+            }
+            if batch.is_empty() || self.write_batch(batch, &mut refused).await? {
+                continue;
+            }
+            // One of the objects is not acceptable: without it, the others are.
+            if let [object] = batch {
+                let reason = self.reason(object).await?;
+                refused.entry(object.key.clone()).or_insert(reason);
+            } else {
+                let (first, second) = batch.split_at(batch.len() / 2);
+                remaining.extend([second, first]);
+            }
         }
         Ok(refused)
     }
 
+    /// Writes objects with one request. Returns false if Weaviate refuses the entire request.
     async fn write_batch(
         &self,
         batch: &[Object<'_>],
         refused: &mut RefusedSessions,
-    ) -> Result<(), TargetError> {
+    ) -> Result<bool, TargetError> {
         let objects: Vec<&Value> = batch.iter().map(|object| &object.json).collect();
         let body = Body::Json(json!({ "objects": objects }));
         let path = "v1/batch/objects";
         let answer = self.client.send(Method::POST, path, body).await?;
+        let is_refused = [
+            StatusCode::BAD_REQUEST,
+            StatusCode::PAYLOAD_TOO_LARGE,
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ];
+        if is_refused.contains(&answer.status) {
+            return Ok(false);
+        }
         let results = answer.body.as_array();
         let results = results.filter(|results| results.len() == batch.len());
         let Some(results) = results.filter(|_| answer.status.is_success()) else {
@@ -61,10 +81,11 @@ impl Weaviate {
                 refused.insert(object.key.clone(), reason);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Why an object was not written. A failure in a batch has a text and no code, so the object is validated alone.
+    /// Why an object was not written. A failure in a batch has no code of its own, so the object is validated alone. The
+    /// text of the error is not used, because it may quote content.
     ///
     /// # Errors
     /// [`TargetError::Unavailable`] if the object is valid: then Weaviate could not write it now.
@@ -73,7 +94,9 @@ impl Weaviate {
         let path = "v1/objects/validate";
         let answer = self.client.send(Method::POST, path, body).await?;
         match answer.status {
-            StatusCode::UNPROCESSABLE_ENTITY => Ok("the object is not valid".to_owned()),
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
+                Ok("the object is not valid, or too large".to_owned())
+            }
             status if status.is_success() => {
                 let message = "a valid object was not written".to_owned();
                 Err(TargetError::Unavailable(message))
@@ -91,5 +114,5 @@ fn batch_len(objects: &[Object<'_>]) -> usize {
         bytes <= MAX_BYTES
     };
     let count = objects.iter().take(MAX_OBJECTS).take_while(fits).count();
-    count.max(1)
+    count.max(1).min(objects.len())
 }

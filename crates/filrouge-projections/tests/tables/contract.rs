@@ -155,6 +155,7 @@ pub(crate) async fn many_rows_are_written(world: &World) {
 }
 
 pub(crate) async fn a_refused_update_does_not_affect_others(world: &World) {
+    filrouge_projections::contract::a_refused_session_harms_no_other(&world.tables).await;
     let (bad, good) = (key("acme", "bad"), key("acme", "good"));
     world.tables.create(1).await.unwrap();
     let mut unacceptable = rows(&world.tables, &short_session(&bad, 5, "bad"));
