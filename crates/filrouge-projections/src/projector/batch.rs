@@ -193,7 +193,9 @@ impl Projector {
             }
         }
         let has_letter = |key: &SessionKey| letters.iter().any(|letter| letter.key() == *key);
-        written.retain(has_letter);
+        // A dead letter may be that of the newest generation only, which has it until it has the session.
+        let newest = self.feeds.last().map(|feed| feed.generation);
+        written.retain(|key| newest == Some(generation) && has_letter(key));
         if !refusals.is_empty() || !written.is_empty() {
             self.update_letters(&refusals, &written).await?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use filrouge_types::Clock;
 use serde_json::Value;
 
-use super::world::{SECRET, World};
+use super::world::{SECRET, World, key};
 use crate::{ProjectionName, Selection, Stamp, Target, begin_rebuild};
 
 #[tokio::test]
@@ -222,4 +222,43 @@ async fn rows_of_commits_that_the_ledger_lacks_are_replaced() {
     assert!(status.generation > before);
     assert_eq!(status.older_states, 0);
     world.check().await;
+}
+
+/// Both generations get changes of the same sessions, in turns, and only the new one refuses them.
+#[tokio::test]
+async fn what_the_new_generation_refuses_stays_a_dead_letter() {
+    // A write has a few of the sessions.
+    let words = "word ".repeat(300_000);
+    let sessions: Vec<String> = (0..12).map(|n| format!("s{n}")).collect();
+    // Each of the generations begins once.
+    for steps in 0..2 {
+        let world = World::new();
+        for session in &sessions {
+            world.create(session).await;
+            world.answer(session, "r1", &words).await;
+        }
+        let mut projector = world.projector();
+        world.run_until_idle(&mut projector).await;
+        for _ in 0..steps {
+            projector.step().await.unwrap();
+        }
+        for session in &sessions {
+            world.patch(session, "a title").await;
+        }
+        let name = &world.projection.name;
+        let begun = begin_rebuild(&world.engine, name, world.clock.now());
+        begun.await.unwrap();
+        let building = world.status().await.building.unwrap();
+        world.target.set_refused_in(building);
+        let refused = sessions.iter().map(|session| key(session));
+        world.target.set_refused(refused);
+        world.run_until_idle(&mut projector).await;
+        let letters = world.status().await.dead_letters;
+        assert_eq!(letters.len(), sessions.len(), "{steps}");
+        world.target.set_refused([]);
+        world.clock.advance(601 * 1_000_000);
+        world.run_until_idle(&mut projector).await;
+        assert!(world.status().await.dead_letters.is_empty());
+        world.check().await;
+    }
 }
