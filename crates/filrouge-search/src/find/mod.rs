@@ -2,6 +2,7 @@
 //! whose current state is indexed, and scans the other sessions.
 
 mod answer;
+mod confirmed;
 mod cursor;
 mod found;
 mod indexed;

@@ -7,13 +7,15 @@ use super::cursor::Cursor;
 use super::found::Remarks;
 use super::ledger::{LEDGER_NAME, LedgerSearch};
 use super::query::QuestionVector;
+use super::similar::MAX_SIMILAR;
 use crate::embed::without_credentials;
 use crate::filter::Filter;
 use crate::request::SearchRequest;
 use crate::similar_turns::{NamedTurn, SimilarTurns};
 
-/// The maximum number of turns that a projection names: more than a search ranks, because some no longer exist.
-const MAX_NAMED: usize = 200;
+/// The maximum number of turns that a projection names: as many as a search ranks. Each costs the projection, and the
+/// index that confirms it, some time.
+const MAX_NAMED: usize = MAX_SIMILAR;
 
 /// A search for which a projection may name turns.
 pub(super) struct NamedSearch<'a> {

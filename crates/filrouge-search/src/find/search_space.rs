@@ -9,7 +9,9 @@ use std::time::Duration;
 use filrouge_sources::ledger::unreadable;
 use filrouge_sources::library::{Catalog, Entry, LibraryError};
 use filrouge_sources::{Header, Library, Skipped};
-use filrouge_store::text_index::{IndexScope, Key, SessionNo, SessionSelection, TextIndex};
+use filrouge_store::text_index::{
+    IndexScope, IndexedSession, Key, SessionNo, SessionSelection, TextIndex,
+};
 use filrouge_types::Failure;
 
 use super::found::Remarks;
@@ -135,19 +137,20 @@ impl<'c> SearchedIndex<'c> {
         Ok(by_number.collect())
     }
 
-    /// The numbers, in the ledger's index, of the sessions of these turns that the caller may see; none in the index of a
-    /// source.
-    pub(super) fn ledger_sessions(&self, turns: &[NamedTurn]) -> Result<Vec<SessionNo>, Failure> {
+    /// The sessions of these turns in the ledger's index that the caller may see; none in the index of a source.
+    pub(super) fn ledger_sessions(
+        &self,
+        turns: &[NamedTurn],
+    ) -> Result<Vec<IndexedSession>, Failure> {
         let History::Ledger(texts) = &self.history else {
             return Ok(Vec::new());
         };
         let ids: BTreeSet<&str> = turns.iter().map(|turn| turn.session.as_str()).collect();
         let keys = ids.into_iter().filter_map(|id| texts.session_key(id));
         let keys: Vec<Key> = keys.collect();
-        let state = self.index().state(SessionSelection::Named(&keys))?;
-        let visible = state.sessions.iter();
-        let visible = visible.filter(|session| self.reach.contains(&session.shard));
-        Ok(visible.map(|session| session.no).collect())
+        let mut sessions = self.index().state(SessionSelection::Named(&keys))?.sessions;
+        sessions.retain(|session| self.reach.contains(&session.shard));
+        Ok(sessions)
     }
 
     /// Counts turns that a projection names and the ledger's index does not have for the caller.

@@ -3,7 +3,7 @@
 //! output of tools.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use filrouge_sources::Role;
 use filrouge_sources::library::Catalog;
@@ -19,16 +19,13 @@ use super::session_candidates::{SessionCandidates, SimilarDocument};
 use crate::embed::greatest_product;
 use crate::rank::{Evidence, rounded};
 use crate::search_document::{folded_literal, kind};
-use crate::similar_turns::NamedTurn;
 
 /// The maximum number of messages in each list.
-const MAX_SIMILAR: usize = 100;
+pub(super) const MAX_SIMILAR: usize = 100;
 /// The maximum number of messages examined to fill a list. The second value is for searches whose filters need the
 /// messages themselves, because many messages may not pass them; the first is for all other searches. Both exceed
 /// [`MAX_SIMILAR`], because some messages no longer exist.
 const MAX_EXAMINED: (usize, usize) = (2 * MAX_SIMILAR, 10 * MAX_SIMILAR);
-/// The number of documents of named turns that are read from the index at once.
-const DOCUMENTS_PER_READ: usize = 1_000;
 /// The maximum number of words of a question that are used.
 const MAX_WORDS: usize = 32;
 
@@ -80,51 +77,6 @@ impl<'c> SimilarSearch<'_, 'c> {
         self.filter_list(list.collect(), &[])
     }
 
-    /// Returns the questions of the turns that a projection names, as far as the index has them for the caller. The
-    /// others are counted: they were erased or changed, or are another owner's.
-    pub(super) fn by_turns(
-        &self,
-        question: &QuestionVector,
-        turns: &[NamedTurn],
-    ) -> Result<Vec<SimilarMessage<'c>>> {
-        let greatest = greatest_product(question.vector.len());
-        let named = turns.iter().map(|turn| {
-            let place = (turn.session.as_str(), turn.ordinal);
-            (place, round_to_score(turn.score * greatest))
-        });
-        let scores: HashMap<(&str, u64), i64> = named.collect();
-        let sessions = self.searched.ledger_sessions(turns)?;
-        let mut questions = self.searched.index().candidates(&CandidateQuery {
-            reach: &self.searched.reach,
-            sessions: Some(&sessions),
-            kinds: kinds(self.query),
-            since: None,
-            until: None,
-            wanted: CandidateFilter::All(&[]),
-        })?;
-        // A turn begins with its question.
-        questions.sort_unstable_by_key(|c| (c.created, c.document));
-        let numbers: Vec<DocumentNo> = questions.iter().map(|c| c.document).collect();
-        let (mut scores_by_document, mut seen) = (HashMap::new(), HashSet::new());
-        for numbers in numbers.chunks(DOCUMENTS_PER_READ) {
-            for document in self.searched.index().documents(numbers)? {
-                let place = (&*document.session.1, document.unit);
-                let score = scores.get(&place).copied();
-                if let Some(score) = score
-                    && seen.insert((document.session.1, document.unit))
-                {
-                    scores_by_document.insert(document.no, score);
-                }
-            }
-        }
-        self.searched.count_unconfirmed(scores.len() - seen.len());
-        let list = questions.into_iter().filter_map(|c| {
-            let score = scores_by_document.get(&c.document)?;
-            Some((*score, c))
-        });
-        self.filter_list(list.collect(), &[])
-    }
-
     /// Returns the messages that share words with the question; rarer words count more.
     pub(super) fn by_words(&self) -> Result<Vec<SimilarMessage<'c>>> {
         let terms = shared_words(self.query.text);
@@ -137,7 +89,7 @@ impl<'c> SimilarSearch<'_, 'c> {
 
     /// Returns the best messages of a list that pass the filters, with their sessions. `terms` are the question's words
     /// by which the list was made; empty for a list by meaning.
-    fn filter_list(
+    pub(super) fn filter_list(
         &self,
         mut list: ScoredCandidates,
         terms: &[Vec<String>],
@@ -249,20 +201,12 @@ impl<'c> From<SimilarMessage<'c>> for FoundSession<'c> {
 }
 
 /// Returns the kinds of documents to compare: in a search for similar questions, only messages of people.
-fn kinds(query: &PreparedQuery<'_>) -> u32 {
+pub(super) fn kinds(query: &PreparedQuery<'_>) -> u32 {
     let other_kinds = match query.request.similar {
         Some(_) => 0,
         None => 1 << kind(Some(Role::Assistant)) | 1 << TITLE,
     };
     query.filter.kinds() & (1 << kind(Some(Role::User)) | other_kinds)
-}
-
-/// Rounds a product of vectors to the score of a message.
-fn round_to_score(product: f64) -> i64 {
-    // `as` saturates.
-    #[allow(clippy::cast_possible_truncation)]
-    let score = product.round() as i64;
-    score
 }
 
 /// The sort order: the nearest message first, and of equally near ones the newest.

@@ -1,6 +1,7 @@
-//! An index whose calls can fail, and that can run a hook between a feed's read and its write.
+//! An index whose calls can fail, that can run a hook between a feed's read and its write, and that counts the documents
+//! it is asked for.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use filrouge_store::text_index::memory::MemoryIndex;
@@ -18,6 +19,8 @@ pub(super) struct FailingIndex {
     pub(super) forgets_left: AtomicI64,
     /// A hook that runs once, before the next change with an expected version is applied.
     pub(super) before_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The number of documents that were read by their numbers.
+    pub(super) documents_read: AtomicUsize,
 }
 
 impl FailingIndex {
@@ -70,6 +73,8 @@ impl TextIndex for FailingIndex {
     }
 
     fn documents(&self, numbers: &[DocumentNo]) -> Result<Vec<IndexedDocument>, Failure> {
+        self.documents_read
+            .fetch_add(numbers.len(), Ordering::Relaxed);
         self.inner.documents(numbers)
     }
 

@@ -1,6 +1,7 @@
 //! Searches for similar questions in which a projection names turns: only turns that the index and the ledger have for
 //! the caller are shown.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use filrouge_engine::{Caller, RedactTurn};
@@ -9,6 +10,7 @@ use filrouge_search::{NamedTurn, Results, SearchRequest, Searcher, SimilarQuesti
 use filrouge_sources::LibraryError;
 use filrouge_types::{ErrorCode, Failure, Result};
 
+use super::failing_index::FailingIndex;
 use super::find::{empty_library, index_searcher};
 use super::world::*;
 
@@ -143,6 +145,31 @@ fn turns_that_the_caller_may_not_see_or_that_do_not_exist_are_left_out_and_count
     let among_others = search(&world, "ada", &Prepared::naming(&named));
     assert_eq!(among_others, alone);
     assert_eq!(world.feed.counts().stale, stale + 3);
+}
+
+/// The index names all questions of a session; those of other turns are not read.
+#[test]
+fn only_the_questions_of_named_turns_are_read() {
+    let index = FailingIndex::new();
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
+    for n in 1..=100 {
+        let (request, question) = (format!("r{n}"), format!("question {n}"));
+        world.start_turn(&user("ada"), ("s1", &request), &question, Some("answer"));
+    }
+    world.catch_up();
+    let before = index.documents_read.load(Ordering::Relaxed);
+    let results = search(&world, "ada", &Prepared::naming(&[("s1", 60, 0.9)]));
+    let expected = vec![("s1", 60, 90, "question 60")];
+    assert_eq!(questions(&results), (expected, 1));
+    let read = index.documents_read.load(Ordering::Relaxed) - before;
+    assert!(read < 20, "{read} documents");
+    // Of a session that lacks a named turn, all questions are read.
+    let results = search(
+        &world,
+        "ada",
+        &Prepared::naming(&[("s1", 3, 0.9), ("s1", 200, 0.8)]),
+    );
+    assert_eq!(questions(&results).0, [("s1", 3, 90, "question 3")]);
 }
 
 #[test]
