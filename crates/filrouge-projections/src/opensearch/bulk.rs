@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::http::{Body, Client};
+use crate::http::{Answer, Body, Client, ClientError};
 use crate::{Refused, Row, SessionKey, TargetError};
 
 /// The maximum number of bytes of a request, unless one document is larger. OpenSearch recommends 5 to 15 MB.
@@ -73,7 +73,8 @@ impl Outcome {
     }
 }
 
-/// Carries out actions in order.
+/// Carries out actions in any order: OpenSearch compares versions. Two requests are sent at a time, so that one is
+/// executed while the other is transferred or flushed.
 ///
 /// # Errors
 /// Any part of the actions may have been carried out.
@@ -85,31 +86,58 @@ pub(super) async fn run(
     let mut outcome = Outcome::default();
     // The alias is required, so that a missing index is not created without its fields.
     let path = format!("{write_alias}/_bulk?require_alias=true");
-    let mut batches = batches(actions);
-    batches.reverse();
-    while let Some(batch) = batches.pop() {
-        let body: String = batch.iter().map(|action| action.lines.as_str()).collect();
-        let answer = client.send(Method::POST, &path, Body::Lines(body)).await?;
-        if answer.status == StatusCode::PAYLOAD_TOO_LARGE {
-            if let [action] = batch {
-                let reason = "the document is larger than OpenSearch accepts".to_owned();
-                outcome.refused.entry(action.key.clone()).or_insert(reason);
-            } else {
-                let (first, second) = batch.split_at(batch.len() / 2);
-                batches.extend([second, first]);
+    let mut remaining = batches(actions);
+    remaining.reverse();
+    while !remaining.is_empty() {
+        let (first, second) = (remaining.pop(), remaining.pop());
+        let answers = tokio::join!(send(client, &path, first), send(client, &path, second));
+        for (batch, answer) in [(first, answers.0), (second, answers.1)] {
+            if let (Some(batch), Some(answer)) = (batch, answer?) {
+                remaining.extend(read_answer(batch, &answer, &mut outcome)?);
             }
-            continue;
-        }
-        let results = answer.body["items"].as_array();
-        let results = results.filter(|results| results.len() == batch.len());
-        let Some(results) = results.filter(|_| answer.status.is_success()) else {
-            return Err(super::unexpected(&answer));
-        };
-        for (action, result) in batch.iter().zip(results) {
-            read_result(action.key, result, &mut outcome)?;
         }
     }
     Ok(outcome)
+}
+
+/// Sends a batch, if there is one.
+async fn send(
+    client: &Client,
+    path: &str,
+    batch: Option<&[Action<'_>]>,
+) -> Result<Option<Answer>, ClientError> {
+    let Some(batch) = batch else {
+        return Ok(None);
+    };
+    let body: String = batch.iter().map(|action| action.lines.as_str()).collect();
+    let answer = client.send(Method::POST, path, Body::Lines(body)).await?;
+    Ok(Some(answer))
+}
+
+/// Reads the results of a batch. Returns its halves if the request was too large.
+fn read_answer<'a, 'b>(
+    batch: &'a [Action<'b>],
+    answer: &Answer,
+    outcome: &mut Outcome,
+) -> Result<Vec<&'a [Action<'b>]>, TargetError> {
+    if answer.status == StatusCode::PAYLOAD_TOO_LARGE {
+        if let [action] = batch {
+            let reason = "the document is larger than OpenSearch accepts".to_owned();
+            outcome.refused.entry(action.key.clone()).or_insert(reason);
+            return Ok(Vec::new());
+        }
+        let (first, second) = batch.split_at(batch.len() / 2);
+        return Ok(vec![second, first]);
+    }
+    let results = answer.body["items"].as_array();
+    let results = results.filter(|results| results.len() == batch.len());
+    let Some(results) = results.filter(|_| answer.status.is_success()) else {
+        return Err(super::unexpected(answer));
+    };
+    for (action, result) in batch.iter().zip(results) {
+        read_result(action.key, result, outcome)?;
+    }
+    Ok(Vec::new())
 }
 
 /// Divides actions into requests.
@@ -166,7 +194,13 @@ fn reason(kind: &str, error: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::http::{Credentials, Endpoint};
 
     fn key() -> SessionKey {
         SessionKey {
@@ -190,6 +224,57 @@ mod tests {
         assert_eq!(lengths(&[1; 2_500]), [1_000, 1_000, 500]);
         assert_eq!(lengths(&[MAX_BYTES - 1, 1, 1]), [2, 1]);
         assert_eq!(lengths(&[1, 2 * MAX_BYTES, 1]), [1, 1, 1]);
+    }
+
+    /// Receives a request; returns the number of lines of its body.
+    async fn receive(stream: &mut TcpStream) -> usize {
+        let mut request = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&request).to_lowercase();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let mut lines = head.lines();
+                let length = lines.find_map(|line| line.strip_prefix("content-length: "));
+                if length == Some(body.len().to_string().as_str()) {
+                    return body.lines().count();
+                }
+            }
+            let received = stream.read_buf(&mut request).await.unwrap();
+            assert!(received > 0, "the request is not complete");
+        }
+    }
+
+    /// The server answers no request before it has two.
+    #[tokio::test]
+    async fn two_requests_are_sent_at_a_time() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let client = Client::new(&Endpoint {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            credentials: Credentials::Anonymous,
+            timeout: Duration::from_secs(30),
+        });
+        tokio::spawn(async move {
+            let mut streams = Vec::new();
+            for _ in 0..2 {
+                streams.push(listener.accept().await.unwrap().0);
+            }
+            for mut stream in streams {
+                let items = vec![json!({ "index": { "status": 201 } }); receive(&mut stream).await];
+                let body = json!({ "items": items }).to_string();
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+                );
+                stream.write_all((head + &body).as_bytes()).await.unwrap();
+            }
+        });
+        let key = key();
+        let action = |_| Action {
+            key: &key,
+            lines: "{}\n".to_owned(),
+        };
+        let actions: Vec<_> = (0..=MAX_ACTIONS).map(action).collect();
+        let outcome = run(&client.unwrap(), "w", &actions).await.unwrap();
+        assert_eq!(outcome.changed, MAX_ACTIONS + 1);
     }
 
     #[test]
