@@ -26,8 +26,9 @@ pub(super) const MAX_SIMILAR: usize = 100;
 /// messages themselves, because many messages may not pass them; the first is for all other searches. Both exceed
 /// [`MAX_SIMILAR`], because some messages no longer exist.
 const MAX_EXAMINED: (usize, usize) = (2 * MAX_SIMILAR, 10 * MAX_SIMILAR);
-/// The maximum number of words of a question that are used.
-const MAX_WORDS: usize = 32;
+/// The maximum number of words of a question that are used. The second value is for searches in which a projection names
+/// turns: shared words only add to these, and the time grows with the number of words.
+const MAX_WORDS: (usize, usize) = (32, 8);
 
 /// A message that is similar to a question.
 pub(super) struct SimilarMessage<'c> {
@@ -79,7 +80,9 @@ impl<'c> SimilarSearch<'_, 'c> {
 
     /// Returns the messages that share words with the question; rarer words count more.
     pub(super) fn by_words(&self) -> Result<Vec<SimilarMessage<'c>>> {
-        let terms = shared_words(self.query.text);
+        let (alone, beside_named) = MAX_WORDS;
+        let max_words = self.query.named.map_or(alone, |_| beside_named);
+        let terms = shared_words(self.query.text, max_words);
         if terms.is_empty() {
             return Ok(Vec::new());
         }
@@ -240,8 +243,8 @@ pub(super) fn merge<'c>(lists: Vec<Vec<SimilarMessage<'c>>>) -> Vec<SimilarMessa
     messages
 }
 
-/// Returns the words of a question by which an index can narrow, each as a separate term.
-fn shared_words(text: &str) -> Vec<Vec<String>> {
+/// Returns at most `max` words of a question by which an index can narrow, each as a separate term.
+fn shared_words(text: &str, max: usize) -> Vec<Vec<String>> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
     let mut words: Vec<String> = words
         .map(folded_literal)
@@ -251,7 +254,7 @@ fn shared_words(text: &str) -> Vec<Vec<String>> {
     words.dedup();
     // If there are too many words, the longest are kept: they tend to be the rarest.
     words.sort_by_key(|word| Reverse(word.len()));
-    words.truncate(MAX_WORDS);
+    words.truncate(max);
     words.into_iter().map(|word| vec![word]).collect()
 }
 

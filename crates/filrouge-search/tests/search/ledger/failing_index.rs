@@ -1,5 +1,5 @@
 //! An index whose calls can fail, that can run a hook between a feed's read and its write, and that counts the documents
-//! it is asked for.
+//! and terms it is asked for.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,6 +21,8 @@ pub(super) struct FailingIndex {
     pub(super) before_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// The number of documents that were read by their numbers.
     pub(super) documents_read: AtomicUsize,
+    /// The greatest number of terms of a query.
+    pub(super) terms_max: AtomicUsize,
 }
 
 impl FailingIndex {
@@ -69,6 +71,8 @@ impl TextIndex for FailingIndex {
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+        let terms = query.wanted.terms().len();
+        self.terms_max.fetch_max(terms, Ordering::Relaxed);
         self.inner.candidates(query)
     }
 

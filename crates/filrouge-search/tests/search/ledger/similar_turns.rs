@@ -172,6 +172,30 @@ fn only_the_questions_of_named_turns_are_read() {
     assert_eq!(questions(&results).0, [("s1", 3, 90, "question 3")]);
 }
 
+/// Beside named turns, only the longest words of a question are searched for.
+#[test]
+fn few_words_are_compared_beside_named_turns() {
+    let index = FailingIndex::new();
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
+    for (session, question) in [
+        ("s1", "where is the gate"),
+        ("s2", "an extraordinary lighthouse"),
+    ] {
+        world.start_turn(&user("ada"), (session, "r"), question, Some("answer"));
+    }
+    world.catch_up();
+    let searcher = searcher(&world, &user("ada"), &Prepared::naming(&[("s1", 1, 0.9)]));
+    let words: Vec<String> = (10..40).map(|n| format!("word{n}")).collect();
+    let question = SearchRequest {
+        similar: Some(format!("{} extraordinary?", words.join(" "))),
+        ..request()
+    };
+    let results = searcher.search(&question, &|| false).unwrap();
+    assert_eq!(results.total_sessions, 2, "{results:?}");
+    let terms = index.terms_max.load(Ordering::Relaxed);
+    assert!((1..=8).contains(&terms), "{terms} words");
+}
+
 #[test]
 fn words_of_redacted_and_erased_turns_are_not_shown() {
     let world = world();
