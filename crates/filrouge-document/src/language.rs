@@ -13,7 +13,7 @@ pub enum Language {
 }
 
 /// The words in English, French and German.
-static WORDS: [(&str, &str, &str); 49] = [
+static WORDS: [(&str, &str, &str); 59] = [
     ("User", "Utilisateur", "Benutzer"),
     ("Assistant", "Assistant", "Assistent"),
     ("Tool", "Outil", "Werkzeug"),
@@ -73,7 +73,21 @@ static WORDS: [(&str, &str, &str); 49] = [
     ),
     ("Image", "Image", "Bild"),
     ("File", "Fichier", "Datei"),
+    ("open", "en cours", "offen"),
+    ("interrupted", "interrompu", "unterbrochen"),
+    ("finalized", "terminé", "abgeschlossen"),
     ("failed", "échec", "fehlgeschlagen"),
+    ("cancelled", "annulé", "abgebrochen"),
+    ("agent", "agent", "Agent"),
+    ("call", "appel", "Aufruf"),
+    ("source", "source", "Quelle"),
+    (
+        "may be retried",
+        "peut être réessayé",
+        "kann wiederholt werden",
+    ),
+    ("not to be retried", "ne pas réessayer", "nicht wiederholen"),
+    ("model", "modèle", "Modell"),
     ("no result", "aucun résultat", "kein Ergebnis"),
     ("Arguments", "Arguments", "Argumente"),
     ("Result", "Résultat", "Ergebnis"),
@@ -109,7 +123,22 @@ pub(crate) fn translated(english: &str, language: Language) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use filrouge_types::{Channel, Role, TurnStatus};
+
     use super::*;
+    use crate::words;
+
+    #[test]
+    fn all_statuses_channels_and_roles_are_translated() {
+        let statuses = TurnStatus::ALL.map(TurnStatus::as_str);
+        let roles = Role::ALL.map(words::role);
+        let channels: Vec<Channel> = (0..=u8::MAX).map_while(Channel::from_code).collect();
+        assert!(channels.len() > 16, "{channels:?}");
+        let channels = channels.iter().map(words::channel);
+        for word in channels.chain(statuses).chain(roles) {
+            assert!(WORDS.iter().any(|(known, ..)| *known == word), "{word}");
+        }
+    }
 
     #[test]
     fn all_words_of_the_page_are_translated() {

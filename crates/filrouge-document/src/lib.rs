@@ -22,7 +22,7 @@ mod words;
 
 use std::fmt;
 
-use filrouge_types::{Item, Recorded, Turn};
+use filrouge_types::{Channel, Item, Recorded, Role, Turn, TurnStatus};
 
 pub use html::{STYLE, STYLE_HASH};
 pub use language::Language;
@@ -82,6 +82,21 @@ pub fn html_items(
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     html::write_items(turn, items, html::Frame::of_part(redactions, view), out)
+}
+
+/// The name of a role, as items of a page have it.
+pub fn role_name(role: Role, language: Language) -> &'static str {
+    language::translated(words::role(role), language)
+}
+
+/// The name of a channel, as items of a page have it; of a channel of an application, the channel itself.
+pub fn channel_name(channel: &Channel, language: Language) -> &str {
+    language::translated(words::channel(channel), language)
+}
+
+/// The name of a turn's status, as headings of a page have it.
+pub fn turn_status_name(status: TurnStatus, language: Language) -> &'static str {
+    language::translated(status.as_str(), language)
 }
 
 /// Returns a text as HTML, as the HTML document renders it: Markdown whose HTML is shown as text.

@@ -32,9 +32,9 @@ pub(crate) fn facts(session: &Session) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The label of an item's channel.
-pub(crate) fn channel(item: &Item) -> &str {
-    match &item.body.channel {
+/// The label of a channel.
+pub(crate) fn channel(channel: &Channel) -> &str {
+    match channel {
         Channel::Question => "Question",
         Channel::Final => "Answer",
         Channel::Partial => "Partial answer",

@@ -11,7 +11,7 @@ use filrouge_http::extract::{SessionAccess, TenantAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_store::verify::Finding;
-use filrouge_types::{Clock, ErrorCode, IdentityId, Moment, SessionId, SystemClock};
+use filrouge_types::{Clock, IdentityId, Moment, SessionId, SystemClock};
 use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -20,7 +20,7 @@ use crate::Pages;
 use crate::layout::page;
 use crate::links::{AUDIT, session_path, with_query};
 use crate::visit::Visit;
-use crate::words::AuditWords;
+use crate::words::{AuditWords, FormWords, Language, refused};
 
 mod rows;
 
@@ -64,34 +64,38 @@ fn given(text: &Option<String>) -> Option<&str> {
         .filter(|text| !text.is_empty())
 }
 
-fn invalid(name: &str, why: impl std::fmt::Display) -> Problem {
-    Problem::new(ErrorCode::Invalid, format!("{name}: {why}"))
-}
-
 impl AuditParameters {
-    fn to_query(&self, session_id: Option<SessionId>) -> Result<AuditQuery, Problem> {
+    fn to_query(
+        &self,
+        language: Language,
+        session_id: Option<SessionId>,
+    ) -> Result<AuditQuery, Problem> {
+        let (labels, words) = (AuditWords::of(language), FormWords::of(language));
         let now = SystemClock.now();
-        let moment = |name: &str, text: &Option<String>| {
-            let moment = given(text).map(str::parse::<Moment>).transpose();
-            moment.map_err(|error| invalid(name, error))
+        let moment = |label: &str, text: &Option<String>| {
+            let text = given(text).unwrap_or_default();
+            let moment = Some(text).filter(|text| !text.is_empty());
+            let moment = moment.map(str::parse::<Moment>).transpose();
+            moment.map_err(|_| refused(label, text, words.moment))
         };
-        let identity = given(&self.identity_id)
-            .map(str::parse::<IdentityId>)
-            .transpose();
+        let identity = given(&self.identity_id).map(|text| {
+            let identity = text.parse::<IdentityId>();
+            identity.map_err(|_| refused(labels.identity, text, words.id))
+        });
         let kind = given(&self.kind).map(|word| {
             let known = AuditKind::ALL
                 .into_iter()
                 .find(|kind| kind.as_str() == word);
-            known.ok_or_else(|| invalid("kind", "not known"))
+            known.ok_or_else(|| refused(labels.kind, word, words.unknown))
         });
         Ok(AuditQuery {
             session_id,
-            identity_id: identity.map_err(|error| invalid("identity_id", error))?,
+            identity_id: identity.transpose()?,
             tool: given(&self.tool).map(Into::into),
             agent: given(&self.agent).map(Into::into),
             kind: kind.transpose()?,
-            since: moment("since", &self.since)?.map(|at| at.start(now)),
-            until: moment("until", &self.until)?.map(|at| at.end(now)),
+            since: moment(labels.since, &self.since)?.map(|at| at.start(now)),
+            until: moment(labels.until, &self.until)?.map(|at| at.end(now)),
             cursor: given(&self.cursor)
                 .map(str::parse::<AuditCursor>)
                 .transpose()?,
@@ -171,7 +175,9 @@ async fn respond(
     caller: (Caller, Principal),
     shown: Shown,
 ) -> RouteResult {
-    let query = shown.parameters.to_query(shown.session.clone())?;
+    let query = shown
+        .parameters
+        .to_query(visit.language, shown.session.clone())?;
     match given(&shown.parameters.format) {
         None => {
             let read = pages.audit.page(&caller.0, query).await?;
@@ -181,7 +187,10 @@ async fn respond(
             let http = HttpLayer::clone(pages);
             audit_file(http, caller, query, usize::MAX, AuditFile::Csv).await
         }
-        Some(_) => Err(invalid("format", "not known")),
+        Some(other) => {
+            let words = FormWords::of(visit.language);
+            Err(refused("format", other, words.unknown))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use filrouge_http::join_task;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::ErrorCode;
 use maud::{Markup, html};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
@@ -19,7 +19,7 @@ use crate::layout::page;
 use crate::links::INTEGRITY;
 use crate::upload::fields;
 use crate::visit::Visit;
-use crate::words::IntegrityWords;
+use crate::words::{FormWords, IntegrityWords, Language, refused};
 
 /// The beginnings of gzip, zip, zstd and xz files.
 const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ"];
@@ -56,8 +56,8 @@ pub(crate) async fn verify_upload(
     let permit = pages.work_permit(&access.caller, WorkSize::Large).await?;
     // Verification takes seconds of work for a large bundle, so it runs on a thread that may be busy. It owns the permit,
     // because it continues after the caller has disconnected.
-    let runtime = Handle::current();
-    let verifying = move || (runtime.block_on(verify_form(&body)), permit);
+    let (runtime, language) = (Handle::current(), visit.language);
+    let verifying = move || (runtime.block_on(verify_form(&body, language)), permit);
     let (outcome, _permit) = join_task(spawn_blocking(verifying)).await?;
     let outcome = outcome?;
     let words = IntegrityWords::of(visit.language);
@@ -66,10 +66,10 @@ pub(crate) async fn verify_upload(
 }
 
 /// Verifies the file of a form. Its field `public_key` names the expected signer; empty, any signer is accepted.
-async fn verify_form(body: &UploadBody) -> Result<Outcome, Failure> {
-    let invalid = |detail: String| Failure::new(ErrorCode::Invalid, detail);
+async fn verify_form(body: &UploadBody, language: Language) -> Result<Outcome, Problem> {
+    let words = FormWords::of(language);
     let fields = fields(&body.content_type, &body.bytes)
-        .ok_or_else(|| invalid("the request is not a complete form with a file".to_owned()))?;
+        .ok_or_else(|| Problem::new(ErrorCode::Invalid, words.no_form))?;
     let field = |wanted: &str| {
         let mut found = fields.iter().filter(|(name, _)| name == wanted);
         found.next().map_or(&[][..], |(_, content)| *content)
@@ -79,7 +79,8 @@ async fn verify_form(body: &UploadBody) -> Result<Outcome, Failure> {
         "" => None,
         text => {
             let key: Result<PublicKey, _> = text.parse();
-            Some(key.map_err(|error| invalid(format!("public_key: {error}")))?)
+            let label = IntegrityWords::of(language).public_key;
+            Some(key.map_err(|_| refused(label, text, words.public_key))?)
         }
     };
     let bundle = field("bundle");

@@ -88,7 +88,7 @@ pub(crate) async fn show(
     let shown = PartPage::of_session(session, visit.language).render(&part, children)?;
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let content = html! {
-        (header::of_session(words, session, &lease))
+        (header::of_session(visit.language, session, &lease))
         div.tools {
             (crate::integrity::badge(visit.language, session))
             (crate::actions::links(visit.language, caller, session))

@@ -7,6 +7,9 @@ use filrouge_http::problem::Problem;
 use filrouge_types::ErrorCode;
 use serde::de::DeserializeOwned;
 
+use crate::visit::language_of;
+use crate::words::FormWords;
+
 /// The maximum size of a submitted form in bytes.
 const FORM_MAX: usize = 64 << 10;
 
@@ -17,6 +20,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let words = FormWords::of(language_of(request.headers()));
         let media_type = request.headers().get(header::CONTENT_TYPE);
         let is_form = media_type.is_some_and(|value| {
             let essence = value.as_bytes().split(|byte| *byte == b';').next();
@@ -26,15 +30,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
             })
         });
         if !is_form {
-            let detail = "the request is not a submitted form";
-            return Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
+            let code = ErrorCode::UnsupportedMediaType;
+            return Err(Problem::new(code, words.no_form));
         }
         let bytes = to_bytes(request.into_body(), FORM_MAX).await.map_err(|_| {
-            let detail = format!("the form has more than {FORM_MAX} bytes, or was cut off");
+            let detail = format!("{} {FORM_MAX}", words.too_large);
             Problem::new(ErrorCode::BadRequest, detail)
         })?;
         serde_urlencoded::from_bytes(&bytes)
             .map(Self)
-            .map_err(|error| Problem::new(ErrorCode::Invalid, error.to_string()))
+            .map_err(|error| {
+                Problem::new(ErrorCode::Invalid, words.unreadable).with_hint(error.to_string())
+            })
     }
 }

@@ -15,7 +15,7 @@ use filrouge_sources::LibraryError;
 use filrouge_sources::library::lineage as foreign;
 use filrouge_sources::library::list::Row;
 use filrouge_store::WorkSize;
-use filrouge_types::Timestamp;
+use filrouge_types::{SessionStatus, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
@@ -26,7 +26,7 @@ use crate::format::time;
 use crate::layout::page;
 use crate::links::{history_path, session_path};
 use crate::visit::Visit;
-use crate::words::LineageWords;
+use crate::words::{Language, LineageWords, StatusWords};
 
 use rails::{LEVELS_MAX, Rail, rails};
 
@@ -49,7 +49,7 @@ struct Linked {
     id: String,
     address: String,
     title: Option<String>,
-    status: Option<&'static str>,
+    status: Option<SessionStatus>,
     created: Option<Timestamp>,
 }
 
@@ -59,7 +59,7 @@ impl From<&Relative> for Linked {
             id: session.session_id.to_string(),
             address: session_path(&session.session_id),
             title: session.title.as_deref().map(str::to_owned),
-            status: Some(session.status.as_str()),
+            status: Some(session.status),
             created: Some(session.created_at),
         }
     }
@@ -107,7 +107,7 @@ pub(crate) async fn show(
     };
     let relatives = of_ledger(&lineage, &session.into());
     let forks = lineage.forks.iter().map(Linked::from);
-    let content = content(words, &notes, relatives, forks);
+    let content = content(visit.language, &notes, relatives, forks);
     Ok(page(&visit, words.lineage, &content))
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn show_history(
     };
     let forks = lineage.forked_from.iter().chain(&lineage.forks);
     let forks = forks.map(|fork| Linked::from(&fork.session));
-    let content = content(words, &notes, of_history(&lineage), forks);
+    let content = content(visit.language, &notes, of_history(&lineage), forks);
     Ok(page(&visit, words.lineage, &content))
 }
 
@@ -175,11 +175,12 @@ fn of_history(lineage: &foreign::Lineage) -> Relatives {
 
 /// The page's content. `forks` are sessions that began as a copy of the session, or of which it is one.
 fn content(
-    words: &LineageWords,
+    language: Language,
     notes: &Markup,
     relatives: Relatives,
     forks: impl Iterator<Item = Linked>,
 ) -> Markup {
+    let words = LineageWords::of(language);
     let forks = forks.map(|session| Node {
         level: 0,
         session,
@@ -192,12 +193,12 @@ fn content(
         h1 { (words.lineage) }
         (notes)
         ol.lineage {
-            @for (node, rails) in nodes.iter().zip(&rails) { (row(words, node, rails)) }
+            @for (node, rails) in nodes.iter().zip(&rails) { (row(language, node, rails)) }
         }
         @if !forks.is_empty() {
             section {
                 h2 { (words.forks) }
-                ol.lineage { @for fork in &forks { (row(words, fork, &[])) } }
+                ol.lineage { @for fork in &forks { (row(language, fork, &[])) } }
             }
         } @else if nodes.len() == 1 {
             section.empty { h2 { (words.alone) } p { (words.alone_hint) } }
@@ -205,8 +206,8 @@ fn content(
     }
 }
 
-fn row(words: &LineageWords, node: &Node, rails: &[Rail]) -> Markup {
-    let session = &node.session;
+fn row(language: Language, node: &Node, rails: &[Rail]) -> Markup {
+    let (words, session) = (LineageWords::of(language), &node.session);
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let current = node.is_current.then_some("page");
     html! {
@@ -216,7 +217,7 @@ fn row(words: &LineageWords, node: &Node, rails: &[Rail]) -> Markup {
                 span.unseen { (words.level) " " (node.level + 1) ": " }
                 a href=(session.address) aria-current=[current] { bdi { (title) } }
                 @if node.is_current { " " span.pill { (words.this_session) } }
-                @if let Some(status) = session.status { " " span.meta { (status) } }
+                @if let Some(status) = session.status { " " span.meta { (StatusWords::name(language, status)) } }
                 @if let Some(created) = session.created { " " span.meta { (time(created)) } }
             }
         }

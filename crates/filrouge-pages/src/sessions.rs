@@ -22,7 +22,7 @@ use crate::Pages;
 use crate::format::program_label;
 use crate::layout::page;
 use crate::visit::Visit;
-use crate::words::SessionsWords;
+use crate::words::{Language, SessionsWords};
 pub(crate) use arrivals::{PATH as ARRIVALS_PATH, arrivals};
 pub(crate) use figures::{PATH as FIGURES_PATH, figures};
 use hits::Hits;
@@ -46,7 +46,7 @@ pub(crate) async fn list(
 ) -> RouteResult {
     let (words, query) = (SessionsWords::of(visit.language), access.query);
     let (content, notice) = match Question::parse(&query, words) {
-        Ok(question) => read(&pages, &access.caller, &query, question).await?,
+        Ok(question) => read(&pages, &access.caller, words, &query, question).await?,
         Err(reason) => (Content::Refused(reason), None),
     };
     let shows_owner = access.caller.identity().is_none();
@@ -57,7 +57,7 @@ pub(crate) async fn list(
         (tabs(words, &pages, &query))
         (order(words, &query, matches!(content, Content::Hits(_))))
         @if let Some(notice) = notice { (notice) }
-        (show(words, &query, &content, shows_owner))
+        (show(visit.language, &query, &content, shows_owner))
         (keys(words))
     };
     Ok(page(&visit, words.sessions, &markup))
@@ -67,11 +67,12 @@ pub(crate) async fn list(
 async fn read(
     pages: &Pages,
     caller: &Caller,
+    words: &SessionsWords,
     query: &ListQuery,
     question: Question,
 ) -> Result<(Content, Option<Markup>), Problem> {
     if question.needs_search() {
-        let hits = hits::search(pages, caller, &question, query.cursor.clone()).await?;
+        let hits = hits::search(pages, caller, words, &question, query.cursor.clone()).await?;
         let content = hits.map_or_else(Content::Refused, Content::Hits);
         return Ok((content, None));
     }
@@ -146,7 +147,8 @@ fn order(words: &SessionsWords, query: &ListQuery, has_best: bool) -> Markup {
     }
 }
 
-fn show(words: &SessionsWords, query: &ListQuery, content: &Content, shows_owner: bool) -> Markup {
+fn show(language: Language, query: &ListQuery, content: &Content, shows_owner: bool) -> Markup {
+    let words = SessionsWords::of(language);
     match content {
         Content::Refused(reason) => html! {
             p.wrong #wrong-search role="alert" { (words.wrong_search) " " bdi { (reason) } }
@@ -156,13 +158,13 @@ fn show(words: &SessionsWords, query: &ListQuery, content: &Content, shows_owner
             @if list.rows.is_empty() {
                 (empty(words, query))
             } @else {
-                (rows::table(words, &list.rows, shows_owner, query.order == Some(ListOrder::Created)))
+                (rows::table(language, &list.rows, shows_owner, query.order == Some(ListOrder::Created)))
             }
             (older(words, query, list.next.as_deref()))
         },
         Content::Hits(hits) => html! {
             (hits::summary(words, hits))
-            @if hits.sessions.is_empty() { (empty(words, query)) } @else { (hits::list(words, hits)) }
+            @if hits.sessions.is_empty() { (empty(words, query)) } @else { (hits::list(language, hits)) }
             (older(words, query, hits.next.as_deref()))
         },
     }

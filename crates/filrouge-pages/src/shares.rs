@@ -11,7 +11,7 @@ use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_store::WorkSize;
-use filrouge_types::{ErrorCode, SessionId};
+use filrouge_types::SessionId;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ use crate::format::time;
 use crate::layout::page;
 use crate::links::{see_other, session_path};
 use crate::visit::Visit;
-use crate::words::SharesWords;
+use crate::words::{FormWords, Language, SharesWords, refused};
 
 /// The route of a session's shares.
 pub(crate) const PATH: &str = "/ui/sessions/{session_id}/shares";
@@ -71,7 +71,7 @@ pub(crate) async fn create(
     access: SessionAccess<may::Write>,
     Form(sent): Form<NewShareForm>,
 ) -> RouteResult {
-    let new = sent.into_new_share()?;
+    let new = sent.into_new_share(visit.language)?;
     let needs_credentials = pages.authority().requires_credentials();
     let (caller, session) = (&access.caller, &access.session);
     let created = pages.shares.create(caller, session, new, needs_credentials);
@@ -93,10 +93,12 @@ pub(crate) async fn revoke(
 }
 
 impl NewShareForm {
-    fn into_new_share(self) -> Result<NewShare, Problem> {
+    fn into_new_share(self, language: Language) -> Result<NewShare, Problem> {
+        let words = SharesWords::of(language);
+        let why = FormWords::of(language).seq;
         Ok(NewShare {
-            first_seq: seq(&self.first)?.unwrap_or(0),
-            last_seq: seq(&self.last)?,
+            first_seq: seq(words.first, &self.first, why)?.unwrap_or(0),
+            last_seq: seq(words.last, &self.last, why)?,
             grows: self.grows.is_some(),
             valid_for: Duration::from_secs(self.hours.saturating_mul(3600)),
             reasoning: self.without_reasoning.is_none(),
@@ -107,13 +109,13 @@ impl NewShareForm {
 }
 
 /// The seq in a field; `None` if the field is empty.
-fn seq(text: &str) -> Result<Option<u64>, Problem> {
+fn seq(label: &str, text: &str, why: &str) -> Result<Option<u64>, Problem> {
     match text.trim() {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            let detail = format!("{text:?} is no number of an item");
-            Problem::new(ErrorCode::Invalid, detail)
-        }),
+        text => {
+            let seq = text.parse().map(Some);
+            seq.map_err(|_| refused(label, text, why))
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::layout::page;
 use crate::links::session_path;
 use crate::prices::{DAY, day_of};
 use crate::visit::Visit;
-use crate::words::StatisticsWords;
+use crate::words::{FormWords, Language, StatisticsWords, refused};
 
 use breakdown::{Breakdown, Counted};
 pub(crate) use counted::CountedSessions;
@@ -63,7 +63,7 @@ pub(crate) async fn of_tenant(
     access: TenantAccess<may::Read, StatisticsQuery>,
 ) -> RouteResult {
     let (caller, query) = (access.caller, access.query);
-    let (first, last) = period(&query)?;
+    let (first, last) = period(visit.language, &query)?;
     let agent = Some(query.agent.trim()).filter(|agent| !agent.is_empty());
     let counted = Counted {
         days: Some((first, last)),
@@ -71,7 +71,7 @@ pub(crate) async fn of_tenant(
     };
     // This may read many sessions completely, so the number of concurrent requests is limited.
     let permit = pages.work_permit(&caller, WorkSize::Small).await?;
-    let gathered = gather(&pages, &caller, &counted, project(&query)?).await?;
+    let gathered = gather(&pages, &caller, &counted, project(visit.language, &query)?).await?;
     drop(permit);
     let words = StatisticsWords::of(visit.language);
     let shown = Shown {
@@ -136,19 +136,20 @@ pub(crate) async fn of_session(
 ///
 /// # Errors
 /// `invalid` for a text that is no day, and for a period that is empty or too long.
-fn period(query: &StatisticsQuery) -> Result<(i64, i64), Problem> {
+fn period(language: Language, query: &StatisticsQuery) -> Result<(i64, i64), Problem> {
+    let (labels, words) = (StatisticsWords::of(language), FormWords::of(language));
     let invalid = |detail: String| Problem::new(ErrorCode::Invalid, detail);
-    let day = |text: &str, default: i64| match text.trim() {
+    let day = |label: &str, text: &str, default: i64| match text.trim() {
         "" => Ok(default),
-        text => day_of(text).ok_or_else(|| invalid(format!("{text:?} is no day"))),
+        text => day_of(text).ok_or_else(|| refused(label, text, words.day)),
     };
     let today = SystemClock.now().as_micros().div_euclid(DAY);
-    let last = day(&query.until, today)?;
-    let first = day(&query.since, last - DAYS + 1)?;
+    let last = day(labels.until, &query.until, today)?;
+    let first = day(labels.since, &query.since, last - DAYS + 1)?;
     match last - first + 1 {
         1..=DAYS_MAX => Ok((first, last)),
-        days if days < 1 => Err(invalid("the period ends before it begins".to_owned())),
-        _ => Err(invalid(format!("the period has more than {DAYS_MAX} days"))),
+        days if days < 1 => Err(invalid(words.reversed.to_owned())),
+        _ => Err(invalid(format!("{} {DAYS_MAX}", words.too_long))),
     }
 }
 
@@ -156,8 +157,9 @@ fn period(query: &StatisticsQuery) -> Result<(i64, i64), Problem> {
 ///
 /// # Errors
 /// `invalid` for a text that is no id.
-fn project(query: &StatisticsQuery) -> Result<Option<ProjectId>, Problem> {
+fn project(language: Language, query: &StatisticsQuery) -> Result<Option<ProjectId>, Problem> {
+    let label = StatisticsWords::of(language).project;
     let text = Some(query.project.trim()).filter(|text| !text.is_empty());
     let project = text.map(ProjectId::new).transpose();
-    project.map_err(|error| Problem::new(ErrorCode::Invalid, error.to_string()))
+    project.map_err(|_| refused(label, query.project.trim(), FormWords::of(language).id))
 }

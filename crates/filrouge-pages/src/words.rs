@@ -3,6 +3,7 @@
 mod actions;
 mod audit;
 mod conversation;
+mod forms;
 mod frame;
 mod integrity;
 mod lineage;
@@ -10,10 +11,12 @@ mod operations;
 mod sessions;
 mod shares;
 mod statistics;
+mod status;
 
 pub(crate) use actions::ActionWords;
 pub(crate) use audit::AuditWords;
 pub(crate) use conversation::ConversationWords;
+pub(crate) use forms::{FormWords, refused};
 pub(crate) use frame::FrameWords;
 pub(crate) use integrity::IntegrityWords;
 pub(crate) use lineage::LineageWords;
@@ -21,6 +24,7 @@ pub(crate) use operations::OperationsWords;
 pub(crate) use sessions::SessionsWords;
 pub(crate) use shares::{SharedWords, SharesWords};
 pub(crate) use statistics::StatisticsWords;
+pub(crate) use status::StatusWords;
 
 /// A language in which pages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,15 +16,38 @@ pub(crate) const NAMES: [&str; 9] = [
 pub struct InvalidQuery {
     /// The position of the error in the query, in characters, counted from 1.
     pub at: usize,
+    /// What kind of error it is.
+    pub fault: QueryFault,
     /// The error, and the accepted alternatives.
     pub text: String,
 }
 
 impl InvalidQuery {
-    pub(crate) fn new(at: usize, text: impl Into<String>) -> Self {
+    pub(crate) fn new(at: usize, fault: QueryFault, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { at, text }
+        Self { at, fault, text }
     }
+}
+
+/// The kind of the reason why a query is invalid, for callers that explain it in another language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryFault {
+    /// The query has nothing to search for.
+    Empty,
+    /// The query only says what must be absent.
+    OnlyAbsent,
+    /// The query exceeds a limit of its length, its words or its filters.
+    TooLong,
+    /// A phrase has no quotation mark at its end.
+    OpenPhrase,
+    /// A word or phrase has nothing but white space or accents.
+    BlankTerm,
+    /// A filter that may occur once occurs twice.
+    RepeatedFilter,
+    /// A filter has no value, or one that is not known.
+    FilterValue,
+    /// A regular expression is wrong, or too large.
+    Regex,
 }
 
 /// One filter, from the query or from a field of [`crate::SearchRequest`].
@@ -140,7 +163,8 @@ impl FilterText<'_> {
             format!(" {:?}", self.value.chars().take(40).collect::<String>())
         };
         let quoted = format!("in quotes, \"{name}…\" is searched for literally");
-        InvalidQuery::new(self.value_at, format!("{name}{value} {text}; {quoted}"))
+        let text = format!("{name}{value} {text}; {quoted}");
+        InvalidQuery::new(self.value_at, QueryFault::FilterValue, text)
     }
 }
 

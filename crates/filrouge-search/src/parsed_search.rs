@@ -1,6 +1,6 @@
 //! A parsed search: its query, combined with the fields of the request.
 
-use crate::condition::{Condition, describe};
+use crate::condition::{Condition, QueryFault, describe};
 use crate::expression::Stopped;
 use crate::filter::Filter;
 use crate::matcher::Matcher;
@@ -13,6 +13,14 @@ pub(crate) struct ParsedSearch<'s> {
     /// The filters of the query and of the request's fields.
     conditions: Vec<Condition>,
     pub(crate) matcher: Matcher<'s>,
+}
+
+/// Checks the query of a request, without a search.
+///
+/// # Errors
+/// [`InvalidQuery`], as [`Searcher::search`](crate::Searcher::search) would report it.
+pub fn check(request: &SearchRequest) -> Result<(), InvalidQuery> {
+    ParsedSearch::new(request, &|| false).map(drop)
 }
 
 impl<'s> ParsedSearch<'s> {
@@ -33,19 +41,25 @@ impl<'s> ParsedSearch<'s> {
             .as_ref()
             .is_some_and(|text| text.trim().is_empty())
         {
-            return Err(InvalidQuery::new(1, "the question is empty"));
+            return Err(InvalidQuery::new(
+                1,
+                QueryFault::Empty,
+                "the question is empty",
+            ));
         }
         if request.similar.is_none()
             && matcher.required == 0
             && Filter::new(&conditions).requires_nothing()
         {
-            let text = if query.terms.is_empty() && query.conditions.is_empty() {
-                "the query is empty: give words, a \"phrase\" or /regex/ to look for, or a filter"
+            let (fault, text) = if query.terms.is_empty() && query.conditions.is_empty() {
+                let text = "the query is empty: give words, a \"phrase\" or /regex/ to look for, or a filter";
+                (QueryFault::Empty, text)
             } else {
-                "the query only says what must be absent: give something to search for as well, or a filter; \
-                 in quotes, \"-word\" is searched for"
+                let text = "the query only says what must be absent: give something to search for as well, or a filter; \
+                 in quotes, \"-word\" is searched for";
+                (QueryFault::OnlyAbsent, text)
             };
-            return Err(InvalidQuery::new(1, text));
+            return Err(InvalidQuery::new(1, fault, text));
         }
         Ok(Self {
             query,

@@ -8,8 +8,8 @@
 //! meaning is searched for literally in quotes: `"-v"`, `"/usr/lib/"`, `"agent:x"`. Within quotes `\"` is a quotation
 //! mark.
 
-pub use crate::condition::InvalidQuery;
 use crate::condition::{Condition, FilterText};
+pub use crate::condition::{InvalidQuery, QueryFault};
 use crate::dates::DateContext;
 use crate::reading::QueryReader;
 pub(crate) use crate::reading::{Flags, Kind, Term};
@@ -37,11 +37,12 @@ impl Query {
     /// [`InvalidQuery`] for an expression that is empty or too long.
     pub(crate) fn from_regex(pattern: &str) -> Result<Self, InvalidQuery> {
         if pattern.is_empty() {
-            return Err(InvalidQuery::new(1, "the regular expression is empty"));
+            let text = "the regular expression is empty";
+            return Err(InvalidQuery::new(1, QueryFault::Empty, text));
         }
         if pattern.chars().count() > MAX_CHARS {
             let text = format!("a regular expression has at most {MAX_CHARS} characters");
-            return Err(InvalidQuery::new(MAX_CHARS + 1, text));
+            return Err(InvalidQuery::new(MAX_CHARS + 1, QueryFault::TooLong, text));
         }
         let term = Term {
             kind: Kind::Regex(Flags::default()),
@@ -64,7 +65,7 @@ impl Query {
 pub(crate) fn parse(query: &str, date_context: &DateContext) -> Result<Query, InvalidQuery> {
     if query.chars().count() > MAX_CHARS {
         let text = format!("a query has at most {MAX_CHARS} characters");
-        return Err(InvalidQuery::new(MAX_CHARS + 1, text));
+        return Err(InvalidQuery::new(MAX_CHARS + 1, QueryFault::TooLong, text));
     }
     let mut parsing = Parsing::default();
     let mut reader = QueryReader::new(query);
@@ -107,13 +108,14 @@ impl Parsing {
                 let text = format!(
                     "{name}: is given twice; it may occur once (-{name}: any number of times)"
                 );
-                return Err(InvalidQuery::new(filter.at, text));
+                let fault = QueryFault::RepeatedFilter;
+                return Err(InvalidQuery::new(filter.at, fault, text));
             }
             self.unique_names.push(name);
         }
         if self.query.conditions.len() == MAX_TERMS {
             let text = format!("a query has at most {MAX_TERMS} filters");
-            return Err(InvalidQuery::new(filter.at, text));
+            return Err(InvalidQuery::new(filter.at, QueryFault::TooLong, text));
         }
         self.query.conditions.push(filter.parse(date_context)?);
         Ok(())
@@ -122,7 +124,7 @@ impl Parsing {
     fn add_term(&mut self, term: Term) -> Result<(), InvalidQuery> {
         if self.query.terms.len() == MAX_TERMS {
             let text = format!("a query has at most {MAX_TERMS} words and phrases");
-            return Err(InvalidQuery::new(term.at, text));
+            return Err(InvalidQuery::new(term.at, QueryFault::TooLong, text));
         }
         self.query.terms.push(term);
         Ok(())

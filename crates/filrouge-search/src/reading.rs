@@ -1,6 +1,6 @@
 //! Reads a query from left to right.
 
-use crate::condition::{FilterText, InvalidQuery, NAMES};
+use crate::condition::{FilterText, InvalidQuery, NAMES, QueryFault};
 
 /// A text such as `/a/zz` has letters after its last slash that are not all flags. At most this many letters count as
 /// mistaken flags; more are the end of a path.
@@ -213,7 +213,7 @@ impl<'a> QueryReader<'a> {
                 Some('"') if text.is_empty() => return Ok(None),
                 Some('"') if text.trim().is_empty() => {
                     let text = "the phrase that begins here holds nothing but white space (which is found by /\\s/)";
-                    return Err(InvalidQuery::new(self.at, text));
+                    return Err(InvalidQuery::new(self.at, QueryFault::BlankTerm, text));
                 }
                 Some('"') => {
                     // A quotation mark in the text is two characters in the query.
@@ -225,7 +225,7 @@ impl<'a> QueryReader<'a> {
                 None => {
                     let text = "the phrase that begins here is not closed: expected \" at its end \
                                 (a quotation mark itself is found by /\"/)";
-                    return Err(InvalidQuery::new(self.at, text));
+                    return Err(InvalidQuery::new(self.at, QueryFault::OpenPhrase, text));
                 }
             }
         }

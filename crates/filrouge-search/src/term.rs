@@ -11,7 +11,7 @@ use regex_syntax::{Parser, ParserBuilder};
 
 use crate::expression::{Expression, Stopped, TooLarge};
 use crate::index_terms;
-use crate::query::{Flags, InvalidQuery, Kind, Term};
+use crate::query::{Flags, InvalidQuery, Kind, QueryFault, Term};
 use crate::search_document::folded_literal;
 
 /// The maximum nesting depth of groups in an expression.
@@ -117,7 +117,7 @@ impl CompiledTerm {
         let folded = fold(&term.text);
         if folded.is_empty() {
             let text = "this term has only accents, which a search ignores: add the letters that they belong to";
-            return Err(InvalidQuery::new(term.at, text));
+            return Err(InvalidQuery::new(term.at, QueryFault::BlankTerm, text));
         }
         let finder = if folded.contains(char::is_whitespace) {
             let hir = parse_regex(term, &phrase_pattern(&folded), Flags::default())?;
@@ -142,7 +142,8 @@ impl CompiledTerm {
 
 fn compile(hir: &Hir, term: &Term) -> Result<Box<Expression>, InvalidQuery> {
     let text = "the expression is too large once its repetitions are expanded";
-    let expression = Expression::new(hir).map_err(|TooLarge| InvalidQuery::new(term.at, text))?;
+    let expression = Expression::new(hir)
+        .map_err(|TooLarge| InvalidQuery::new(term.at, QueryFault::Regex, text))?;
     Ok(Box::new(expression))
 }
 
@@ -171,6 +172,7 @@ fn parse_regex(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, InvalidQ
         };
         InvalidQuery::new(
             term.at + before,
+            QueryFault::Regex,
             format!("the regular expression is wrong {location}: {problem}"),
         )
     })

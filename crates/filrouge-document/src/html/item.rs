@@ -29,7 +29,7 @@ pub(super) fn render_entry(
         frame.say("Item"),
         item.seq,
         frame.say(words::role(item.body.role)),
-        frame.say(words::channel(item))
+        frame.say(words::channel(&item.body.channel))
     );
     let variant = words::variant(item, entries.bilingual, turn);
     let body = body(entries, at, item, frame);
@@ -79,15 +79,18 @@ fn heading(
 ) -> Markup {
     html! {
         span.role { (frame.say(words::role(item.body.role))) } " "
-        span.channel { bdi { (SafeText(frame.say(words::channel(item)))) } } " "
+        span.channel { bdi { (SafeText(frame.say(words::channel(&item.body.channel)))) } } " "
         @if let Some(variant) = variant { span.pill { (frame.say(variant)) } " " }
-        (facts(item, began)) " "
+        (facts(item, began, frame)) " "
     }
 }
 
 /// The line with the time, agent, model and usage.
-pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
-    let named = [("agent", &item.body.agent), ("model", &item.body.model)];
+pub(super) fn facts(item: &Item, began: Option<Timestamp>, frame: Frame<'_>) -> Markup {
+    let named = [
+        (frame.say("agent"), &item.body.agent),
+        (frame.say("model"), &item.body.model),
+    ];
     html! {
         span.meta {
             (short_time(item.when(), began))

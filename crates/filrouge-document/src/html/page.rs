@@ -75,7 +75,7 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item], frame: Frame<'_>) -> Mar
     html! {
         div.turn-head {
             h2 id={ "turn-" (turn.turn_id) "-name" } { (frame.say("Turn")) " " (turn.ordinal) }
-            " " span.pill.bad[words::is_bad(turn.status)] { (turn.status.as_str()) }
+            " " span.pill.bad[words::is_bad(turn.status)] { (frame.say(turn.status.as_str())) }
             @for mark in words::status_labels(turn) { " " span.pill.mark { (frame.say(mark)) } }
             p.meta {
                 @if start == turn.created_at { (time(start)) } @else {

@@ -57,7 +57,7 @@ fn render_kind(part: &Part<'_>, context: ItemContext<'_>) -> Markup {
         }
         Kind::Redaction(shown) => redaction(shown, item),
         Kind::Status(status) => {
-            html! { p.status { (context.say("The turn is now")) ": " bdi { (SafeText(status)) } } }
+            html! { p.status { (context.say("The turn is now")) ": " bdi { (SafeText(context.frame.say(status))) } } }
         }
         Kind::Other(json) => context.listing("json", &pretty(json)),
     }
@@ -137,7 +137,7 @@ pub(super) fn folded_call(
                 @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
                 span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(shown.args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
             }
-            (call(shown, context, facts(context.item, began)))
+            (call(shown, context, facts(context.item, began, context.frame)))
             (further_fields(part, context))
             @if let Some(attached) = result { (result_below(attached, context.frame, began)) }
         }
@@ -161,7 +161,7 @@ fn result_below(
         div.result id=[id] {
             (seq_link(attached.item, frame))
             @if let Kind::ToolResult(shown) = &attached.part.kind {
-                (tool_result(shown, context, facts(attached.item, began)))
+                (tool_result(shown, context, facts(attached.item, began, frame)))
             }
             (further_fields(attached.part, context))
         }
@@ -170,13 +170,13 @@ fn result_below(
 
 fn call(shown: &ToolCall<'_>, context: ItemContext<'_>, facts: Markup) -> Markup {
     html! {
-        p.label { (context.say("Arguments")) (call_id_label(shown.call_id.as_deref())) " " (facts) }
+        p.label { (context.say("Arguments")) (call_id_label(shown.call_id.as_deref(), context)) " " (facts) }
         @if let Some(args) = shown.args { (forms::arguments(args, context)) }
     }
 }
 
-fn call_id_label(call_id: Option<&str>) -> Markup {
-    html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (SafeText(id)) } } } }
+fn call_id_label(call_id: Option<&str>, context: ItemContext<'_>) -> Markup {
+    html! { @if let Some(id) = call_id { " " span.meta { (context.say("call")) " " bdi { (SafeText(id)) } } } }
 }
 
 fn tool_result(shown: &ToolResult<'_>, context: ItemContext<'_>, facts: Markup) -> Markup {
@@ -184,7 +184,7 @@ fn tool_result(shown: &ToolResult<'_>, context: ItemContext<'_>, facts: Markup) 
         p.label {
             (context.say("Result")) @if shown.ok == Some(false) { " " span.pill.bad { (context.say("failed")) } }
             @if let Some(ms) = shown.latency_ms { " " span.meta { (SafeText(ms)) " ms" } }
-            (call_id_label(shown.call_id.as_deref())) " " (facts)
+            (call_id_label(shown.call_id.as_deref(), context)) " " (facts)
         }
         @if let Some(content) = shown.content { (result_content(content, context)) }
     }
@@ -204,10 +204,10 @@ fn error(shown: &ErrorPart, context: ItemContext<'_>) -> Markup {
     html! {
         p.failure {
             @if let Some(code) = &shown.code { code { bdi { (SafeText(code)) } } " " }
-            @if let Some(source) = &shown.source { span.meta { "source " bdi { (SafeText(source)) } } " " }
+            @if let Some(source) = &shown.source { span.meta { (context.say("source")) " " bdi { (SafeText(source)) } } " " }
             @match shown.retryable {
-                Some(true) => { span.meta { "may be retried" } }
-                Some(false) => { span.meta { "not to be retried" } }
+                Some(true) => { span.meta { (context.say("may be retried")) } }
+                Some(false) => { span.meta { (context.say("not to be retried")) } }
                 None => {}
             }
         }

@@ -29,7 +29,7 @@ pub(super) fn write_entry(
         "\n### {} · {} · {}",
         item.seq,
         words::role(item.body.role),
-        escape_line(words::channel(item))
+        escape_line(words::channel(&item.body.channel))
     )?;
     if let Some(variant) = words::variant(item, entries.bilingual, turn) {
         write!(out, " · {variant}")?;

@@ -1,5 +1,6 @@
 //! What a redaction would erase, and what would stay.
 
+use filrouge_document::{channel_name, role_name};
 use filrouge_engine::Leftovers;
 use filrouge_store::record::Seqs;
 use filrouge_types::{Item, JsonText, SessionId, Turn};
@@ -9,7 +10,7 @@ use super::frame::buttons;
 use crate::format::time;
 use crate::links::{item_path, session_path};
 use crate::text::cut;
-use crate::words::ActionWords;
+use crate::words::{ActionWords, Language};
 
 /// The maximum number of items that a preview lists.
 const SHOWN_ITEMS: usize = 50;
@@ -79,9 +80,10 @@ impl Preview<'_> {
         Seqs::from_ranges(ranges).unwrap_or_default().to_string()
     }
 
-    pub(super) fn show(&self, words: &ActionWords) -> Markup {
+    pub(super) fn show(&self, language: Language) -> Markup {
+        let words = ActionWords::of(language);
         html! {
-            (self.removed(words))
+            (self.removed(language))
             (self.stays(words))
             form.stacked method="post" action={ (session_path(self.session)) "/redact" } {
                 input type="hidden" name="turn" value=(self.turn);
@@ -99,7 +101,8 @@ impl Preview<'_> {
         }
     }
 
-    fn removed(&self, words: &ActionWords) -> Markup {
+    fn removed(&self, language: Language) -> Markup {
+        let (words, language) = (ActionWords::of(language), language.of_document());
         let more = self.items.len().saturating_sub(SHOWN_ITEMS);
         html! {
             section.removed {
@@ -109,7 +112,7 @@ impl Preview<'_> {
                     @for item in self.items.iter().take(SHOWN_ITEMS) {
                         li {
                             a href=(item_path(self.session, item.seq)) { (item.seq) } " "
-                            span.meta { (time(item.when())) " " (item.body.role.as_str()) " " bdi { (item.body.channel.as_str()) } } " "
+                            span.meta { (time(item.when())) " " (role_name(item.body.role, language)) " " bdi { (channel_name(&item.body.channel, language)) } } " "
                             @if item.redacted { em { (words.already) } }
                             @else { bdi { (cut(&item.body.display_text(), TEXT_CHARS_MAX)) } }
                         }

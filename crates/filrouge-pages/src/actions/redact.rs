@@ -23,7 +23,7 @@ use crate::Pages;
 use crate::form::Form;
 use crate::links::{item_path, see_other, session_path, with_query};
 use crate::visit::Visit;
-use crate::words::ActionWords;
+use crate::words::{ActionWords, FormWords, Language, refused};
 
 /// The maximum number of turns to choose from.
 const TURNS_MAX: usize = 50;
@@ -60,23 +60,23 @@ pub(crate) struct DoneQuery {
 }
 
 /// What to redact; `None` if neither a turn nor items are named.
-fn target(turn: &str, seqs: &str) -> Result<Option<RedactionTarget>, Problem> {
+fn target(language: Language, turn: &str, seqs: &str) -> Result<Option<RedactionTarget>, Problem> {
+    let words = FormWords::of(language);
     let invalid = |detail: &str| Problem::new(ErrorCode::Invalid, detail);
-    let words = seqs.split([' ', ',', ';']).filter(|word| !word.is_empty());
-    let ranges: Option<Vec<_>> = words.map(Seqs::parse_range).collect();
-    let ranges = ranges.ok_or_else(|| {
-        invalid("seqs: not a number or a range of numbers").with_hint("such as 4 7-9")
-    })?;
+    let ranges = seqs.split([' ', ',', ';']).filter(|word| !word.is_empty());
+    let ranges: Option<Vec<_>> = ranges.map(Seqs::parse_range).collect();
+    let label = ActionWords::of(language).redact_items;
+    let ranges = ranges.ok_or_else(|| refused(label, seqs, words.seqs))?;
     let named = (turn.trim(), ranges.is_empty());
     match named {
         ("", true) => Ok(None),
         ("", false) => Ok(Seqs::from_ranges(ranges).map(RedactionTarget::Items)),
         (turn, true) => {
             let turn: Result<TurnId, _> = turn.parse();
-            let turn = turn.map_err(|_| invalid("turn: not the id of a turn"))?;
+            let turn = turn.map_err(|_| invalid(words.turn))?;
             Ok(Some(RedactionTarget::Turn(turn)))
         }
-        (_, false) => Err(invalid("turn and seqs: only one of them")),
+        (_, false) => Err(invalid(words.one_target)),
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn ask(
     let seqs = access.query.seqs.unwrap_or_default();
     let words = ActionWords::of(visit.language);
     let session = pages.sessions.get(caller, id).await?;
-    let content = match target(&turn, &seqs)? {
+    let content = match target(visit.language, &turn, &seqs)? {
         None => {
             let query = ListTurns {
                 newest: true,
@@ -112,7 +112,7 @@ pub(crate) async fn ask(
                 items: &items,
                 leftovers: &leftovers,
             };
-            preview.show(words)
+            preview.show(visit.language)
         }
     };
     Ok(show(&visit, words.redact, &session, &content))
@@ -126,8 +126,9 @@ pub(crate) async fn redact(
     Form(sent): Form<Redaction>,
 ) -> RouteResult {
     let (caller, id) = (&access.caller, &access.session);
-    let target = target(&sent.turn, &sent.seqs)?.ok_or_else(|| {
-        Problem::new(ErrorCode::Invalid, "turn and seqs: one of them is required")
+    let target = target(visit.language, &sent.turn, &sent.seqs)?.ok_or_else(|| {
+        let words = FormWords::of(visit.language);
+        Problem::new(ErrorCode::Invalid, words.one_target)
     })?;
     let _permit = pages.work_permit(caller, WorkSize::Large).await?;
     let items = pages.erasure.items_to_redact(caller, id, &target).await?;

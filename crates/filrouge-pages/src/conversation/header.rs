@@ -5,12 +5,12 @@ use maud::{Markup, html};
 
 use crate::format::time;
 use crate::links::{history_path, session_path};
-use crate::words::ConversationWords;
+use crate::words::{ConversationWords, Language, StatusWords};
 
 /// The head of the page of a session.
-pub(super) fn of_session(words: &ConversationWords, session: &Session, lease: &Lease) -> Markup {
+pub(super) fn of_session(language: Language, session: &Session, lease: &Lease) -> Markup {
+    let words = ConversationWords::of(language);
     let path = session_path(&session.session_id);
-
     html! {
         header.conversation-head {
             h1 { bdi { (session.title.as_deref().unwrap_or(words.untitled)) } }
@@ -18,7 +18,7 @@ pub(super) fn of_session(words: &ConversationWords, session: &Session, lease: &L
                 (fact(words.owner, &html! {
                     @match &session.identity_id { Some(owner) => { bdi { (owner) } } None => { (words.anonymous) } }
                 }))
-                (common_facts(words, session))
+                (common_facts(language, session))
                 @if let Some(team) = &session.team_id { (fact(words.team, &html! { bdi { (team) } })) }
                 @if let Some(parent) = &session.parent_session_id {
                     (fact(words.parent, &html! { a href=(session_path(parent)) { bdi { (parent) } } }))
@@ -50,17 +50,18 @@ pub(super) fn of_session(words: &ConversationWords, session: &Session, lease: &L
 
 /// The head of the page of a conversation in the history of another program.
 pub(super) fn of_history(
-    words: &ConversationWords,
+    language: Language,
     session: &Session,
     program: &str,
     parent: Option<&str>,
 ) -> Markup {
+    let words = ConversationWords::of(language);
     html! {
         header.conversation-head {
             h1 { bdi { (session.title.as_deref().unwrap_or(words.untitled)) } }
             dl.facts {
                 (fact(words.program, &html! { bdi { (program) } }))
-                (common_facts(words, session))
+                (common_facts(language, session))
                 @if let Some(parent) = parent {
                     (fact(words.parent, &html! { a href=(history_path(program, parent)) { bdi { (parent) } } }))
                 }
@@ -69,13 +70,14 @@ pub(super) fn of_history(
     }
 }
 
-fn common_facts(words: &ConversationWords, session: &Session) -> Markup {
+fn common_facts(language: Language, session: &Session) -> Markup {
+    let words = ConversationWords::of(language);
     html! {
         @if !session.agents.is_empty() {
             (fact(words.agents, &html! { bdi { (session.agents.join(", ")) } }))
         }
         @if let Some(project) = &session.project_id { (fact(words.project, &html! { bdi { (project) } })) }
-        (fact(words.status, &html! { (session.status.as_str()) }))
+        (fact(words.status, &html! { (StatusWords::name(language, session.status)) }))
         @if let Some(state) = &session.state { (fact(words.state, &html! { bdi { (state) } })) }
         (fact(words.turns, &html! { (session.turn_count) }))
         (fact(words.items, &html! { (session.last_seq) }))

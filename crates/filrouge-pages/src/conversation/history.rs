@@ -66,7 +66,7 @@ pub(crate) async fn show(
     let title = session.title.as_deref().unwrap_or(words.untitled);
     let shown = PartPage::at(path.clone(), visit.language).render(&read.part, children)?;
     let content = html! {
-        (header::of_history(words, session, &source, read.parent.as_deref()))
+        (header::of_history(visit.language, session, &source, read.parent.as_deref()))
         div.conversation {
             (thread::of_turns(words, &path, &read.outline, None))
             div #conversation { (shown) }

@@ -121,7 +121,7 @@ impl HtmlEvents {
         });
         let fragment = html! {
             div data-seq=(seq) data-item=[key] data-turn=[turn.map(|turn| turn.turn_id.to_string())]
-                data-status=[turn.map(|turn| turn.status.as_str())] data-bad=[is_bad] {
+                data-status=[turn.map(|turn| self.page.status_name(turn.status))] data-bad=[is_bad] {
                 (PreEscaped(shown))
             }
         };

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use diffy::{PatchFormatter, create_patch};
-use filrouge_document::{PartView, Redactions};
+use filrouge_document::{PartView, Redactions, turn_status_name};
 use filrouge_engine::ConversationPart;
 use filrouge_http::problem::Problem;
-use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId};
+use filrouge_types::{ErrorCode, Item, JsonText, Session, Turn, TurnId, TurnStatus};
 use maud::{Markup, PreEscaped, html};
 
 use super::children::Child;
@@ -55,6 +55,11 @@ impl PartPage {
             max_bytes: usize::MAX,
             is_inside: false,
         }
+    }
+
+    /// The name of a turn's status, as the heading of the turn has it.
+    pub(super) fn status_name(&self, status: TurnStatus) -> &'static str {
+        turn_status_name(status, self.language.of_document())
     }
 
     /// Renders a part with the links to its neighbors.

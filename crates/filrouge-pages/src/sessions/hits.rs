@@ -2,14 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
+use filrouge_document::role_name;
 use filrouge_engine::Caller;
 use filrouge_http::problem::Problem;
 use filrouge_http::run_blocking;
-use filrouge_search::{Excerpt, Hit, Order, SearchRequest};
-use filrouge_sources::LibraryError;
+use filrouge_search::{Excerpt, Hit, Order, SearchRequest, check};
 use filrouge_sources::programs::LEDGER;
+use filrouge_sources::{LibraryError, Role as Author};
 use filrouge_store::WorkSize;
-use filrouge_types::{Session, SessionId, Timestamp};
+use filrouge_types::{Role, Session, SessionId, Timestamp};
 use maud::{Markup, html};
 
 use super::ledger::bad_end;
@@ -18,7 +19,7 @@ use crate::Pages;
 use crate::failure::of_library;
 use crate::format::{number, program_label, time};
 use crate::links::{history_path, session_path};
-use crate::words::SessionsWords;
+use crate::words::{Language, SessionsWords};
 
 /// The number of sessions on a page of a search.
 const PAGE_HITS: usize = 20;
@@ -44,10 +45,14 @@ pub(super) struct Hits {
 pub(super) async fn search(
     pages: &Pages,
     caller: &Caller,
+    words: &SessionsWords,
     question: &Question,
     cursor: Option<String>,
 ) -> Result<Result<Hits, String>, Problem> {
     let request = search_request(pages, question, cursor);
+    if let Err(invalid) = check(&request) {
+        return Ok(Err(words.invalid_query(&invalid)));
+    }
     let permit = pages.work_permit(caller, WorkSize::Small).await?;
     let settings = pages.search();
     let searcher = settings.searcher(pages.library().clone(), pages.engine(), caller);
@@ -60,9 +65,9 @@ pub(super) async fn search(
     let (results, _permit) = results.await?;
     let results = match results {
         Ok(results) => results,
-        Err(error @ (LibraryError::Invalid(_) | LibraryError::NoSession(_))) => {
-            return Ok(Err(error.to_string()));
-        }
+        Err(LibraryError::NoSession(_)) => return Ok(Err(words.unknown_session.to_owned())),
+        // The query is valid, so this is about a cursor.
+        Err(LibraryError::Invalid(why)) => return Ok(Err(why)),
         Err(error) => return Err(of_library(error)),
     };
     let mut hits = Hits {
@@ -149,11 +154,12 @@ pub(super) fn summary(words: &SessionsWords, hits: &Hits) -> Markup {
 }
 
 /// The sessions with their excerpts.
-pub(super) fn list(words: &SessionsWords, hits: &Hits) -> Markup {
-    html! { ol.hits #rows { @for hit in &hits.sessions { (show(words, hit)) } } }
+pub(super) fn list(language: Language, hits: &Hits) -> Markup {
+    html! { ol.hits #rows { @for hit in &hits.sessions { (show(language, hit)) } } }
 }
 
-fn show(words: &SessionsWords, hit: &Hit) -> Markup {
+fn show(language: Language, hit: &Hit) -> Markup {
+    let words = SessionsWords::of(language);
     let session = &hit.session;
     let is_in_ledger = session.source == LEDGER;
     let path = match is_in_ledger {
@@ -176,22 +182,30 @@ fn show(words: &SessionsWords, hit: &Hit) -> Markup {
                 @if let Some(project) = project { " · " bdi { (project) } }
             }
             @if !hit.excerpts.is_empty() {
-                ul { @for excerpt in &hit.excerpts { li { (show_excerpt(words, &path, excerpt)) } } }
+                ul { @for excerpt in &hit.excerpts { li { (show_excerpt(language, &path, excerpt)) } } }
             }
         }
     }
 }
 
 /// A match, as a link to its item.
-fn show_excerpt(words: &SessionsWords, path: &str, excerpt: &Excerpt) -> Markup {
+fn show_excerpt(language: Language, path: &str, excerpt: &Excerpt) -> Markup {
     let address = match excerpt.seq.filter(|_| excerpt.message_id.is_some()) {
         Some(seq) => format!("{path}?at={seq}#seq-{seq}"),
         None => path.to_owned(),
     };
     let speaker = match &excerpt.tool {
         Some(tool) => Some(tool.as_str()),
-        None => excerpt.role.map(|role| role.as_str()),
+        None => excerpt.role.map(|author| {
+            let role = match author {
+                Author::User => Role::User,
+                Author::Assistant => Role::Assistant,
+                Author::System => Role::System,
+            };
+            role_name(role, language.of_document())
+        }),
     };
+    let words = SessionsWords::of(language);
     html! {
         a.excerpt-link href=(address) {
             span.meta { bdi { (speaker.unwrap_or(words.title)) } } " "

@@ -54,20 +54,23 @@ impl Question {
     /// # Errors
     /// The reason why the search is invalid, for the visitor.
     pub(super) fn parse(query: &ListQuery, words: &SessionsWords) -> Result<Self, String> {
-        let outline =
-            outline(&query.q, EXTRA, SystemClock.now()).map_err(|error| error.to_string())?;
+        let outline = outline(&query.q, EXTRA, SystemClock.now())
+            .map_err(|error| words.invalid_query(&error))?;
         let (has_terms, list) = (outline.list.is_none(), outline.list.unwrap_or_default());
         let named = query.source.clone().filter(|name| !name.is_empty());
         let is_by_creation = query.order == Some(ListOrder::Created);
         let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
-        let project = list.project.map(ProjectId::new);
+        let project = list.project.map(|id| {
+            let project = ProjectId::new(id.as_str());
+            project.map_err(|_| format!("project:{id} {}", words.no_id))
+        });
         let mut question = Self {
             query: outline.query,
             has_terms,
             source: list.source.or(named),
             order: query.order,
             filter: SessionFilter {
-                project_id: project.transpose().map_err(|error| error.to_string())?,
+                project_id: project.transpose()?,
                 agent: list.agent.map(String::into_boxed_str),
                 since: time(list.since).filter(|_| is_by_creation),
                 until: time(list.until),
@@ -99,7 +102,8 @@ impl Question {
         match (name, &*value) {
             ("owner", _) => {
                 let owner = IdentityId::new(value.as_str());
-                self.filter.identity_id = Some(owner.map_err(|error| format!("owner: {error}"))?);
+                self.filter.identity_id =
+                    Some(owner.map_err(|_| format!("owner:{value} {}", words.no_id))?);
             }
             ("is", "failed") => self.only_failed = true,
             (_, status) => {

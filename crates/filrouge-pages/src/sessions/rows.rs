@@ -1,12 +1,12 @@
 //! The rows of the table of sessions.
 
 use filrouge_sources::library::list;
-use filrouge_types::{Session, Timestamp};
+use filrouge_types::{Session, SessionStatus, Timestamp};
 use maud::{Markup, html};
 
 use crate::format::{number, program_label, time};
 use crate::links::{history_path, session_path};
-use crate::words::SessionsWords;
+use crate::words::{Language, SessionsWords, StatusWords};
 
 /// A session as the table shows it.
 pub(super) struct Row {
@@ -19,7 +19,7 @@ pub(super) struct Row {
     owner: Option<String>,
     project: Option<String>,
     turns: Option<u64>,
-    status: Option<&'static str>,
+    status: Option<SessionStatus>,
     /// The time by which the list is ordered.
     pub(super) at: Timestamp,
     /// The id; absent outside the ledger. Figures are loaded by it.
@@ -40,7 +40,7 @@ impl Row {
             owner: session.identity_id.as_ref().map(ToString::to_string),
             project: session.project_id.as_ref().map(ToString::to_string),
             turns: Some(session.turn_count),
-            status: Some(session.status.as_str()),
+            status: Some(session.status),
             at: match by_creation {
                 true => session.created_at,
                 false => session.updated_at,
@@ -85,11 +85,12 @@ impl Row {
 /// The table. Its columns have fixed widths, so that nothing moves when figures are loaded. The style sheet hides the
 /// columns of the class `more` on narrower screens, and those of the class `detail` on narrow ones.
 pub(super) fn table(
-    words: &SessionsWords,
+    language: Language,
     rows: &[Row],
     shows_owner: bool,
     by_creation: bool,
 ) -> Markup {
+    let words = SessionsWords::of(language);
     let at = match by_creation {
         true => words.created,
         false => words.last_activity,
@@ -109,12 +110,13 @@ pub(super) fn table(
                     th.at scope="col" { (at) }
                 }
             }
-            tbody #rows { @for row in rows { (table_row(words, row, shows_owner)) } }
+            tbody #rows { @for row in rows { (table_row(language, row, shows_owner)) } }
         }
     }
 }
 
-fn table_row(words: &SessionsWords, row: &Row, shows_owner: bool) -> Markup {
+fn table_row(language: Language, row: &Row, shows_owner: bool) -> Markup {
+    let words = SessionsWords::of(language);
     let title = row.title.as_deref().unwrap_or(words.untitled);
     html! {
         tr.row {
@@ -129,7 +131,7 @@ fn table_row(words: &SessionsWords, row: &Row, shows_owner: bool) -> Markup {
             td.number.detail { @if let Some(id) = &row.id { span id={ "tokens-" (id) } {} } }
             td.number.more { @if let Some(id) = &row.id { span id={ "cost-" (id) } {} } }
             td.status {
-                @if let Some(status) = row.status { (status) " " }
+                @if let Some(status) = row.status { (StatusWords::name(language, status)) " " }
                 @if row.is_damaged { span.pill.bad { (words.damaged) } }
                 @if row.id.is_some() {
                     span hx-get={ (row.path) "/figures" } hx-trigger="revealed" hx-swap="outerHTML" {}

@@ -93,6 +93,7 @@ mod pages_browser;
 mod pages_conversation;
 mod pages_hostile;
 mod pages_integrity;
+mod pages_languages;
 mod pages_operations;
 mod pages_routes;
 mod pages_sample;
