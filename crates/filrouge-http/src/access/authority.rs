@@ -2,20 +2,19 @@
 //! keys and no issuer is configured, a request needs none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
 use filrouge_engine::api_keys::{KeptKeys, PresentedKey, Role, SignIns};
 use filrouge_engine::caller::{CallerRole, Permission};
-use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
+use filrouge_types::{Clock, ErrorCode, TenantId, Timestamp};
 use tokio::sync::watch;
 
+use self::current::{keep_issuer_keys_current, keep_keys_current};
 use self::kept::{keep, without_store};
 use self::key_table::KeyTable;
 use super::bearer::credentials;
-use super::browser::presented_sign_in;
 use super::credential::{Credential, Subject};
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
@@ -23,15 +22,11 @@ use super::principal::Principal;
 use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 
+mod current;
 mod kept;
 mod key_table;
+mod sign_in;
 
-/// The longest time between two reloads of the API keys, even if no commit is seen.
-const REFRESH_EVERY: Duration = Duration::from_secs(2);
-/// The minimum time between two reloads of the API keys.
-const REFRESH_GAP: Duration = Duration::from_millis(100);
-/// The time after which the file of kept keys is written again although they have not changed.
-const KEEP_EVERY: Duration = Duration::from_secs(60);
 /// The hint for a request without valid credentials.
 const CREDENTIALS_HINT: &str = "send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token";
 
@@ -195,17 +190,6 @@ impl Authority {
         }
     }
 
-    /// Signs in with the text of an API key: returns the sign-in for the browser's cookie. `None` if the key is unknown
-    /// or not valid any more.
-    pub fn sign_in(&self, key: &str, valid_for: Duration) -> Option<String> {
-        let credential = self.0.verify_key(&self.0.keys(), key, self.now())?;
-        let Subject::Key(key_id) = &credential.subject else {
-            return None;
-        };
-        let expires_at = self.now().after(valid_for);
-        Some(self.0.sign_ins.issue(key_id, expires_at))
-    }
-
     async fn principal(
         &self,
         headers: &HeaderMap,
@@ -319,100 +303,9 @@ impl Shared {
         valid.then(|| entry.credential.clone())
     }
 
-    /// The credential of the API key with which a browser has signed in. It ends with the sign-in.
-    fn verify_sign_in(&self, headers: &HeaderMap) -> Option<Arc<Credential>> {
-        let now = self.clock.now();
-        let (key_id, expires_at) = self.sign_ins.verify(presented_sign_in(headers)?, now)?;
-        let keys = self.keys();
-        let entry = keys.entry(key_id).filter(|entry| entry.key.is_valid(now))?;
-        let credential = Credential {
-            expires_at: Some(
-                entry
-                    .key
-                    .expires_at
-                    .map_or(expires_at, |end| end.min(expires_at)),
-            ),
-            ..Credential::clone(&entry.credential)
-        };
-        Some(Arc::new(credential))
-    }
-
     fn replace_keys(&self, keys: KeyTable) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
         self.changes.send_modify(|count| *count += 1);
-    }
-}
-
-/// Reloads the API keys after commits, so that no request has to wait for a read of them.
-async fn keep_keys_current(
-    shared: Weak<Shared>,
-    engine: Arc<Engine>,
-    mut commits: watch::Receiver<u64>,
-) {
-    let mut failing = false;
-    let mut kept_at = Timestamp::from_micros(0);
-    loop {
-        // The ledger closes the channel when it is closed; then the keys are reloaded after each pause.
-        let changed = tokio::time::timeout(REFRESH_EVERY, commits.changed()).await;
-        if matches!(changed, Ok(Err(_))) {
-            tokio::time::sleep(REFRESH_EVERY).await;
-        }
-        let stored = engine.keys.all().await;
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        let failed = stored.as_ref().err().map(|failure| failure.code);
-        let is_away = failed.is_none_or(|code| code == ErrorCode::StoreUnavailable);
-        match stored {
-            Ok(stored) => {
-                failing = false;
-                let table = shared.keys();
-                let (current, is_kept) = (table.version(), table.kept_until().is_some());
-                let is_new =
-                    |current: u64| stored.version > current || is_kept && stored.version == current;
-                let now = shared.clock.now();
-                // An older version of the note is ignored, and the newer keys stay in use: once keys are required,
-                // they remain required.
-                if current.is_none_or(is_new) {
-                    tracing::info!(keys = stored.keys.len(), "the API keys were read");
-                    keep(shared.kept.clone(), &stored, now).await;
-                    kept_at = now;
-                    shared.replace_keys(KeyTable::from_stored(stored, None));
-                } else if current == Some(stored.version) && now >= kept_at.after(KEEP_EVERY) {
-                    keep(shared.kept.clone(), &stored, now).await;
-                    kept_at = now;
-                } else if current.is_some_and(|current| stored.version < current) {
-                    tracing::error!("the note of the API keys is older than it was; it is ignored");
-                }
-            }
-            Err(failure) if !failing => {
-                failing = true;
-                tracing::error!(%failure, "the API keys cannot be reloaded; those last read stay in use");
-            }
-            Err(_) => {}
-        }
-        let kept_until = shared.keys().kept_until();
-        if kept_until.is_some_and(|until| !is_away || shared.clock.now() >= until) {
-            let detail = "the API keys that this machine has seen are not used any more";
-            let failure = Failure::new(ErrorCode::StoreUnavailable, detail);
-            tracing::error!("{detail}; all callers are refused until the store answers");
-            shared.replace_keys(KeyTable::NotLoaded(failure));
-        }
-        drop(shared);
-        tokio::time::sleep(REFRESH_GAP).await;
-    }
-}
-
-/// Fetches the issuer's keys again when they are old.
-async fn keep_issuer_keys_current(shared: Weak<Shared>) {
-    loop {
-        tokio::time::sleep(REFRESH_EVERY).await;
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        if let Some(verifier) = &shared.verifier {
-            verifier.refresh_if_old().await;
-        }
     }
 }
 

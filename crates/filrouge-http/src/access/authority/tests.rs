@@ -1,5 +1,7 @@
 //! Keys on the ledger in memory, with a clock that the test advances.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, header};
 use filrouge_engine::Caller;
 use filrouge_engine::Settings;
