@@ -1,4 +1,4 @@
-//! Sign-in with an API key, and sign-out.
+//! Sign-in with an API key or a token, and sign-out.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) const IN_PATH: &str = "/ui/sign-in";
 /// Where the form to sign out is sent.
 pub(crate) const OUT_PATH: &str = "/ui/sign-out";
 
-/// How long a sign-in is valid.
+/// How long a sign-in is valid, unless the key or the token expires earlier.
 const VALID_FOR: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ pub(crate) struct SignIn {
     key: String,
 }
 
-/// The form to sign in. `is_wrong`: the key that was sent is not valid.
+/// The form to sign in. `is_wrong`: the key or token that was sent is not valid.
 pub(crate) fn form(words: &FrameWords, is_wrong: bool) -> Markup {
     html! {
         section.sign-in {
@@ -53,10 +53,9 @@ pub(crate) async fn sign_in(
     headers: HeaderMap,
     Form(sent): Form<SignIn>,
 ) -> RouteResult {
-    let sign_in = pages.authority().sign_in(sent.key.trim(), VALID_FOR);
-    let cookie = sign_in
-        .as_deref()
-        .and_then(|sign_in| signed_in_header(sign_in, VALID_FOR.as_secs(), &headers));
+    let sign_in = pages.authority().sign_in(sent.key.trim(), VALID_FOR).await;
+    let cookie =
+        sign_in.and_then(|(sign_in, left)| signed_in_header(&sign_in, left.as_secs(), &headers));
     let Some(cookie) = cookie else {
         let language = language_of(&headers);
         let words = FrameWords::of(language);

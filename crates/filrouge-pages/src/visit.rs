@@ -14,7 +14,8 @@ use crate::words::Language;
 pub(crate) struct Visit {
     /// The visitor's language.
     pub(crate) language: Language,
-    /// The id of the API key with which the visitor has signed in; `None` while the server needs no credentials.
+    /// The id of the API key, or the subject of the token, with which the visitor has signed in; `None` while the
+    /// server needs no credentials.
     pub(crate) signed_in: Option<String>,
     /// For whom the request acts; `None` on a page that needs no credentials.
     caller: Option<Caller>,
@@ -40,9 +41,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
         Ok(Self {
             caller,
             language: language_of(&parts.headers),
-            signed_in: principal.and_then(Principal::name).map(str::to_owned),
+            signed_in: principal.and_then(Principal::name).map(subject),
         })
     }
+}
+
+/// The part of a principal's name that is shown. In that of a token, the tenant and a NUL precede the subject.
+fn subject(name: &str) -> String {
+    let (_, subject) = name.split_once('\0').unwrap_or(("", name));
+    subject.to_owned()
 }
 
 /// The preferred language of `Accept-Language` among those of pages, otherwise English.

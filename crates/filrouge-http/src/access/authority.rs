@@ -288,7 +288,11 @@ impl Shared {
     }
 
     async fn verify_bearer(&self, keys: &KeyTable, headers: &HeaderMap) -> Option<Arc<Credential>> {
-        let text = credentials(headers)?;
+        self.verify_text(keys, credentials(headers)?).await
+    }
+
+    /// The credential of an API key or a token; `None` if the text is neither, or not valid any more.
+    async fn verify_text(&self, keys: &KeyTable, text: &str) -> Option<Arc<Credential>> {
         let now = self.clock.now();
         if PresentedKey::has_prefix(text) {
             return self.verify_key(keys, text, now);

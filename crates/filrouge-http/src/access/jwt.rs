@@ -121,6 +121,11 @@ impl Verifier {
         }
     }
 
+    /// The required value of `iss`.
+    pub(super) fn issuer(&self) -> &str {
+        &self.settings.issuer
+    }
+
     pub(super) fn last_failure(&self) -> Option<String> {
         lock(&self.last_failure).clone()
     }

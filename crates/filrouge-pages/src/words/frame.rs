@@ -11,10 +11,10 @@ super::words! {
         statistics: "Statistics", "Statistiques", "Statistik";
         operations: "Operations", "Exploitation", "Betrieb";
         sign_in: "Sign in", "Se connecter", "Anmelden";
-        sign_in_hint: "Sign in with an API key. An administrator creates one with: filrouge keys create", "Connectez-vous avec une clé d’API. Un administrateur la crée avec : filrouge keys create", "Melden Sie sich mit einem API-Schlüssel an. Ein Administrator erstellt ihn mit: filrouge keys create";
+        sign_in_hint: "Sign in with an API key, or with a token of your organization. An administrator creates a key with: filrouge keys create", "Connectez-vous avec une clé d’API, ou avec un jeton de votre organisation. Un administrateur crée une clé avec : filrouge keys create", "Melden Sie sich mit einem API-Schlüssel oder mit einem Token Ihrer Organisation an. Ein Administrator erstellt einen Schlüssel mit: filrouge keys create";
         sign_out: "Sign out", "Se déconnecter", "Abmelden";
-        wrong_key: "This API key is not valid.", "Cette clé d’API n’est pas valide.", "Dieser API-Schlüssel ist ungültig.";
-        api_key: "API key", "Clé d’API", "API-Schlüssel";
+        wrong_key: "This is no valid API key or token.", "Ce n’est pas une clé d’API ou un jeton valide.", "Das ist kein gültiger API-Schlüssel und kein gültiges Token.";
+        api_key: "API key or token", "Clé d’API ou jeton", "API-Schlüssel oder Token";
         error: "Error", "Erreur", "Fehler";
         to_sessions: "To the sessions", "Vers les sessions", "Zu den Sitzungen";
     }

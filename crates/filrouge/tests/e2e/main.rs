@@ -100,6 +100,7 @@ mod pages_sample;
 mod pages_screenshots;
 mod pages_sessions;
 mod pages_shares;
+mod pages_sign_in;
 mod pages_statistics;
 mod pages_visitor;
 mod pdf;

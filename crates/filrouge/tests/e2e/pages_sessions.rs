@@ -388,7 +388,7 @@ fn a_key_signs_in_until_it_is_revoked() {
     let wrong = post_form(&server, "/ui/sign-in", "key=fr_x_y", "");
     assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
     assert!(
-        wrong.text.contains("This API key is not valid."),
+        wrong.text.contains("This is no valid API key or token."),
         "{wrong:?}"
     );
     let browser = sign_in(&server, &admin);
