@@ -122,6 +122,20 @@ pub(crate) fn write_items(
     Ok(())
 }
 
+pub(crate) fn write_answered(
+    turn: &Turn,
+    items: &[Item],
+    frame: Frame<'_>,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let parts_json = readable_parts(items);
+    let entries = TurnEntries::new(Some(turn), items, &parts_json);
+    for (at, entry) in entries.answered_by_last() {
+        out.write_str(&render_entry(&entries, at, entry.item, Some(turn), frame).into_string())?;
+    }
+    Ok(())
+}
+
 /// Whether `next` is the same message as `item` in the other language.
 fn is_translation(item: &Item, next: Option<&Item>) -> bool {
     let is_text = matches!(item.body.channel, Channel::Question | Channel::Final);

@@ -84,6 +84,20 @@ pub fn html_items(
     html::write_items(turn, items, html::Frame::of_part(redactions, view), out)
 }
 
+/// Writes those of a turn's items whose calls the last of these items answers, each with its results, as the HTML
+/// document does. It writes nothing if the last item answers none of their calls.
+///
+/// # Errors
+/// Only those of `out`.
+pub fn html_answered(
+    turn: &Turn,
+    items: &[Item],
+    (redactions, view): (&Redactions, &PartView),
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    html::write_answered(turn, items, html::Frame::of_part(redactions, view), out)
+}
+
 /// The name of a role, as items of a page have it.
 pub fn role_name(role: Role, language: Language) -> &'static str {
     language::translated(words::role(role), language)

@@ -90,6 +90,16 @@ impl<'a> TurnEntries<'a> {
         !parts.is_empty() && parts.all(|i| self.attached.contains(&(at, i)))
     }
 
+    /// The earlier entries whose calls the last entry answers, with their index.
+    pub(crate) fn answered_by_last(&self) -> impl Iterator<Item = (usize, &Entry<'a>)> {
+        let last = self.entries.len().saturating_sub(1);
+        let pairs = self.results.iter();
+        let answered = pairs.filter(|(call, result)| result.0 == last && call.0 != last);
+        let answered: HashSet<usize> = answered.map(|(call, _)| call.0).collect();
+        let entries = self.entries.iter().enumerate();
+        entries.filter(move |(at, _)| answered.contains(at))
+    }
+
     /// The parts of an entry that are shown at its position, each with the result below it.
     pub(crate) fn parts_of(
         &self,

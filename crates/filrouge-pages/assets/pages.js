@@ -105,6 +105,17 @@ document.addEventListener("htmx:responseError", (event) => {
     drafts.clear();
   }
 
+  // Replaces the calls on the page that a new item answers; they contain its results. What is open stays open.
+  function replaceAnswered(box) {
+    for (const item of box.querySelectorAll(":scope > .answered > .item")) {
+      const known = document.getElementById(item.id);
+      if (!known) continue;
+      const calls = known.querySelectorAll("details.call");
+      item.querySelectorAll("details.call").forEach((call, at) => { call.open = calls[at]?.open === true; });
+      known.replaceWith(item);
+    }
+  }
+
   function addItem(end, data) {
     const template = document.createElement("template");
     template.innerHTML = data;
@@ -115,9 +126,12 @@ document.addEventListener("htmx:responseError", (event) => {
     drafts.delete(item);
     conversation.querySelector(":scope > .empty")?.remove();
     const section = box.firstElementChild;
+    replaceAnswered(box);
     const sections = conversation.querySelectorAll(":scope > .turn");
     const last = sections[sections.length - 1];
-    if (turn && last?.dataset.turn === turn) {
+    if (document.getElementById(`seq-${seq}`)) {
+      // It is shown below its call.
+    } else if (turn && last?.dataset.turn === turn) {
       const items = section.querySelectorAll(":scope > .item, :scope > details > .item");
       (last.querySelector(":scope > details") || last).append(...items);
     } else {

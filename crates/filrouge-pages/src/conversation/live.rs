@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_document::Redactions;
-use filrouge_engine::Caller;
 use filrouge_engine::caller::may;
 use filrouge_engine::following::TailEvent;
+use filrouge_engine::{Caller, PartPlace};
 use filrouge_http::HttpLayer;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::response::RouteResult;
@@ -18,6 +18,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::part::PartPage;
+use super::place::BOUNDS;
 use crate::Pages;
 use crate::links::session_path;
 use crate::visit::Visit;
@@ -30,8 +31,8 @@ pub(crate) struct LiveQuery {
     after: Option<u64>,
 }
 
-/// Streams new items and drafts. The events are `item`, with the section of the item's turn that has only this item;
-/// `draft`, as on the native route; `reload` when items were redacted; and `erased`.
+/// Streams new items and drafts. The events are `item`, with the section of the item's turn that has only this item,
+/// and with the items whose calls it answers, which then contain it, as on a page that is loaded now; `draft`, as on the native route; `reload` when items were redacted; and `erased`.
 pub(crate) async fn live(
     State(pages): State<Pages>,
     visit: Visit,
@@ -81,7 +82,8 @@ impl TailFormat for HtmlEvents {
                             .await?;
                         turns.insert(id, turn);
                     }
-                    self.write_item(*item, &turns, out)?;
+                    let answered = self.answered(&item).await?;
+                    self.write_item(*item, &turns, answered, out)?;
                 }
                 TailEvent::Draft(draft) => {
                     let json = serde_json::to_vec(&draft);
@@ -96,10 +98,25 @@ impl TailFormat for HtmlEvents {
 }
 
 impl HtmlEvents {
+    /// The items whose calls an item answers; empty if it answers none that a page shows beside it.
+    async fn answered(&self, item: &Item) -> Result<String, Failure> {
+        let may_answer = item.body.parts.as_str().contains("tool_result");
+        if item.turn_id.is_none() || !may_answer {
+            return Ok(String::new());
+        }
+        let place = PartPlace::Before(item.seq.saturating_add(1));
+        let turns = &self.pages.turns;
+        let part = turns
+            .part(&self.caller, &self.session, place, BOUNDS)
+            .await?;
+        self.page.answered(&part).map_err(|problem| *problem.0)
+    }
+
     fn write_item(
         &self,
         item: Item,
         turns: &HashMap<TurnId, Turn>,
+        answered: String,
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         let (seq, turn) = (item.seq, item.turn_id);
@@ -123,6 +140,7 @@ impl HtmlEvents {
             div data-seq=(seq) data-item=[key] data-turn=[turn.map(|turn| turn.turn_id.to_string())]
                 data-status=[turn.map(|turn| self.page.status_name(turn.status))] data-bad=[is_bad] {
                 (PreEscaped(shown))
+                @if !answered.is_empty() { div.answered { (PreEscaped(answered)) } }
             }
         };
         write_event(out, "item", Some(seq), fragment.into_string().as_bytes());

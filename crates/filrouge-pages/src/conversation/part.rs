@@ -123,6 +123,22 @@ impl PartPage {
         Ok(PreEscaped(out))
     }
 
+    /// Renders the items whose calls the last item of a part answers, with its results below them.
+    pub(super) fn answered(&self, part: &ConversationPart) -> Result<String, Problem> {
+        let mut runs = part.items.chunk_by(|a, b| a.turn_id == b.turn_id);
+        let mut out = String::new();
+        if let Some(run) = runs.next_back()
+            && let Some(id) = run.first().and_then(|item| item.turn_id)
+            && let Some(turn) = part.turns.get(&id)
+        {
+            let redactions = Redactions::from_items(&part.redactions);
+            let context = (&redactions, &self.view(&part.turns));
+            filrouge_document::html_answered(turn, run, context, &mut out)
+                .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+        }
+        Ok(out)
+    }
+
     /// How items of these turns are shown.
     pub(super) fn view(&self, turns: &HashMap<TurnId, Turn>) -> PartView {
         let mut view = PartView {

@@ -136,6 +136,48 @@ fn a_page_follows_a_running_turn_and_does_not_jump() {
 }
 
 #[test]
+fn a_live_result_is_shown_below_its_call_as_on_a_loaded_page() {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    let client = server.client();
+    let items = start_turn(&client, "s", "Where does it lead?");
+    let browser = Browser::start();
+    browser.open(&conversation(&server, "s"));
+    let call = json!({ "item_id": "calls", "role": "assistant", "channel": "tool_call", "parts": [
+        { "type": "tool_call", "call_id": "1", "name": "follow", "args": { "steps": 3 } },
+        { "type": "tool_call", "call_id": "2", "name": "look", "args": {} },
+    ] });
+    client.post(&items, &json!({ "items": [call] })).wrote(201);
+    until_recorded(&browser, 2, "follow");
+    let open = "document.querySelector('#seq-2 details.call').open = true";
+    browser.script(open, &[]);
+    for (id, text) in [("2", "a wall"), ("1", "an exit")] {
+        let result = json!({ "item_id": text, "role": "tool", "channel": "tool_result", "parts": [
+            { "type": "tool_result", "call_id": id, "ok": true, "content": text },
+        ] });
+        client
+            .post(&items, &json!({ "items": [result] }))
+            .wrote(201);
+        until_recorded(&browser, 2, text);
+    }
+    let is_open = "return document.querySelector('#seq-2 details.call').open";
+    assert_eq!(
+        browser.script(is_open, &[]),
+        true,
+        "what is open stays open"
+    );
+    let shown = "return [...document.querySelectorAll('#conversation .item')].map((item) => {
+        item.querySelectorAll('details').forEach((block) => { block.open = false; });
+        return item.outerHTML;
+    });";
+    let live = browser.script(shown, &[]);
+    browser.open(&conversation(&server, "s"));
+    until_recorded(&browser, 2, "an exit");
+    assert_eq!(browser.script(shown, &[]), live);
+    server.stop();
+}
+
+#[test]
 fn a_page_shows_that_the_server_is_lost_and_continues_exactly() {
     let world = World::on_sqlite();
     let mut server = world.serve();
