@@ -31,7 +31,7 @@ mod visit;
 mod words;
 
 pub use futures_util::future::BoxFuture;
-pub use operations::{Deliveries, ProjectionState, Status, WebhookState};
+pub use operations::{Deliveries, Observer, ProjectionState, Status, WebhookState};
 pub use prices::{Prices, PricesError};
 pub use state::Pages;
 

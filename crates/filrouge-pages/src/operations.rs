@@ -19,7 +19,7 @@ use crate::layout::{fragment, page};
 use crate::visit::Visit;
 use crate::words::OperationsWords;
 
-pub use status::{Deliveries, ProjectionState, Status, WebhookState};
+pub use status::{Deliveries, Observer, ProjectionState, Status, WebhookState};
 
 /// The route of the page.
 pub(crate) const PATH: &str = "/ui/operations";
@@ -92,6 +92,14 @@ fn refreshed(path: &str, when: &str, part: &Markup) -> Markup {
     }
 }
 
+/// The caller as an observer. On a server without API keys, callers have no name, and are the operator.
+fn observer(caller: &Caller) -> Observer<'_> {
+    Observer {
+        tenant: caller.tenant(),
+        sees_all: caller.name().is_none(),
+    }
+}
+
 async fn render_now(
     pages: &Pages,
     caller: &Caller,
@@ -100,7 +108,7 @@ async fn render_now(
     // Live calls are found among many sessions, so the number of concurrent requests is limited.
     let _permit = pages.work_permit(caller, WorkSize::Small).await?;
     let calls = pages.calls.live(caller).await;
-    let state = now::State::read(pages).await;
+    let state = now::State::read(pages, observer(caller)).await;
     Ok(html! {
         (state.show(words))
         (now::calls(words, &calls))
@@ -113,7 +121,7 @@ async fn render_deliveries(
     words: &OperationsWords,
 ) -> Result<Markup, Problem> {
     let _permit = pages.work_permit(caller, WorkSize::Small).await?;
-    let deliveries = pages.status().deliveries(caller.tenant()).await;
+    let deliveries = pages.status().deliveries(observer(caller)).await;
     Ok(deliveries::show(words, &deliveries))
 }
 

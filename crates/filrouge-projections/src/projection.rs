@@ -97,6 +97,20 @@ impl Projection {
         history.is_some_and(|history| history.tenant == *tenant)
     }
 
+    /// Whether the projection has sessions of this tenant.
+    #[must_use]
+    pub fn concerns(&self, tenant: &TenantId) -> bool {
+        self.copies(tenant) || self.has_history_of(tenant)
+    }
+
+    /// Whether the projection has sessions of this tenant and of no other.
+    #[must_use]
+    pub fn concerns_only(&self, tenant: &TenantId) -> bool {
+        let mut tenants = self.selection.tenants.iter().flatten();
+        let is_only = tenants.next() == Some(tenant) && tenants.next().is_none();
+        self.has_history_of(tenant) || self.history.is_none() && is_only
+    }
+
     /// Waits for a call of the target, at most as long as the settings allow.
     pub(crate) async fn within_timeout<T>(
         &self,

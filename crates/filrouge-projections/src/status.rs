@@ -5,7 +5,7 @@ use std::sync::Arc;
 use filrouge_engine::Engine;
 use filrouge_engine::notes::change_note;
 use filrouge_store::ledger::Position;
-use filrouge_types::{ErrorCode, Failure, Result, Timestamp};
+use filrouge_types::{ErrorCode, Failure, Result, TenantId, Timestamp};
 use serde::Serialize;
 
 use crate::feed::COMMITS_PER_PAGE;
@@ -53,7 +53,8 @@ pub struct ProjectionStatus {
     pub dead_letters: Vec<DeadLetter>,
 }
 
-/// Returns the status of a projection at `now`. `history` is [`crate::Projection::history`].
+/// Returns the status of a projection at `now`. `history` is [`crate::Projection::history`]. With `tenant`, only sessions
+/// of this tenant are counted as dead letters and as uncleaned.
 ///
 /// # Errors
 /// Those of the ledger; `integrity_error` when a note of the projection cannot be parsed. A missing history is a failure
@@ -62,9 +63,15 @@ pub async fn projection_status(
     engine: &Engine,
     name: &ProjectionName,
     history: Option<&Arc<ForeignHistory>>,
+    tenant: Option<&TenantId>,
     now: Timestamp,
 ) -> Result<ProjectionStatus> {
     let ledger = engine.ledger();
+    let is_counted = |of: &TenantId| tenant.is_none_or(|tenant| tenant == of);
+    let mut uncleaned = read_uncleaned(ledger, name).await?;
+    uncleaned.retain(|session| is_counted(&session.tenant));
+    let mut dead_letters = read_letters(ledger, name).await?;
+    dead_letters.retain(|letter| is_counted(&letter.tenant));
     let state = read_state(ledger, name).await?;
     let lags = count_lags(engine, history, &state).await;
     let (lags, unreadable) = match lags {
@@ -82,8 +89,8 @@ pub async fn projection_status(
         last_error: unreadable.or(state.last_error),
         retry_at: state.retry_at.filter(|at| now < *at),
         older_states: state.older_states,
-        uncleaned: read_uncleaned(ledger, name).await?.len(),
-        dead_letters: read_letters(ledger, name).await?,
+        uncleaned: uncleaned.len(),
+        dead_letters,
     })
 }
 

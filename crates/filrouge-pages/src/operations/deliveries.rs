@@ -94,7 +94,10 @@ fn projections(words: &OperationsWords, projections: &[ProjectionState]) -> Mark
                             }
                             td.number { (projection.uncleaned) }
                             (dead_letters(projection.dead_letters))
-                            td { @if let Some(error) = &projection.last_error { bdi { (error) } } }
+                            td {
+                                @if let Some(error) = &projection.last_error { bdi { (error) } }
+                                @if projection.hides_error { (words.error_hidden) }
+                            }
                             td { @if let Some(at) = projection.retry_at { (time(at)) } }
                         }
                     }

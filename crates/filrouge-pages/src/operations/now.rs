@@ -8,6 +8,7 @@ use filrouge_store::ledger::StoreLoad;
 use filrouge_types::{Failure, Timestamp};
 use maud::{Markup, html};
 
+use super::status::Observer;
 use crate::Pages;
 use crate::format::time;
 use crate::links::session_path;
@@ -27,8 +28,8 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) async fn read(pages: &Pages) -> Self {
-        let mut degraded = pages.status().degraded().await;
+    pub(super) async fn read(pages: &Pages, observer: Observer<'_>) -> Self {
+        let mut degraded = pages.status().degraded(observer).await;
         if let Err(failure) = pages.upkeep.probe_store().await {
             degraded.push(("store", failure.detail));
         }

@@ -3,18 +3,31 @@
 use filrouge_types::{Failure, TenantId, Timestamp};
 use futures_util::future::BoxFuture;
 
+/// Who looks at the state of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Observer<'a> {
+    /// The observer's tenant.
+    pub tenant: &'a TenantId,
+    /// Whether the observer sees what concerns other tenants, too: the operator, on a server without API keys.
+    pub sees_all: bool,
+}
+
 /// What a server knows of itself and the pages do not. The caller of these methods has checked the permission `observe`.
 pub trait Status: Send + Sync {
     /// The parts of the server that do not work as they should, by the names of the members of `/readyz`, each with the
-    /// reason. The store is not asked.
-    fn degraded(&self) -> BoxFuture<'_, Vec<(&'static str, String)>>;
+    /// reason. The store is not asked. Of projections, only those that the observer sees are named.
+    fn degraded<'a>(&'a self, observer: Observer<'a>)
+    -> BoxFuture<'a, Vec<(&'static str, String)>>;
 
-    /// The webhooks that report the changes of this tenant, and all projections.
+    /// The webhooks that report the changes of the observer's tenant, and the projections that have its sessions; all
+    /// projections, if the observer sees all.
     ///
     /// # Errors
     /// Those of the ledger.
-    fn deliveries<'a>(&'a self, tenant: &'a TenantId)
-    -> BoxFuture<'a, Result<Deliveries, Failure>>;
+    fn deliveries<'a>(
+        &'a self,
+        observer: Observer<'a>,
+    ) -> BoxFuture<'a, Result<Deliveries, Failure>>;
 }
 
 /// What a server sends to others.
@@ -54,12 +67,14 @@ pub struct ProjectionState {
     pub lag_commits: Option<u64>,
     /// The commits that the generation that is being filled lacks; `None` without one.
     pub building_lag_commits: Option<u64>,
-    /// Sessions that were redacted or erased, and must still be cleaned in the target.
+    /// Sessions that the observer sees, that were redacted or erased, and must still be cleaned in the target.
     pub uncleaned: u64,
-    /// Sessions that the target refused or that cannot be read.
+    /// Sessions that the observer sees, and that the target refused or that cannot be read.
     pub dead_letters: u64,
     /// The newest failure.
     pub last_error: Option<String>,
+    /// Whether there is a failure that is not shown, because it may be about other tenants' sessions.
+    pub hides_error: bool,
     /// When the target is called again.
     pub retry_at: Option<Timestamp>,
 }

@@ -57,8 +57,9 @@ super::words! {
         webhooks: "Webhooks", "Webhooks", "Webhooks";
         no_webhooks: "No webhook is configured for this tenant. The section [[webhooks]] of the configuration adds one.", "Aucun webhook n’est configuré pour ce locataire. La section [[webhooks]] de la configuration en ajoute un.", "Für diesen Mandanten ist kein Webhook eingerichtet. Der Abschnitt [[webhooks]] der Konfiguration fügt einen hinzu.";
         projections: "Projections", "Projections", "Projektionen";
-        no_projections: "No projection is configured. The section [[projections]] of the configuration adds one.", "Aucune projection n’est configurée. La section [[projections]] de la configuration en ajoute une.", "Es ist keine Projektion eingerichtet. Der Abschnitt [[projections]] der Konfiguration fügt eine hinzu.";
+        no_projections: "No projection has sessions of this tenant. The section [[projections]] of the configuration adds one.", "Aucune projection ne contient de sessions de ce locataire. La section [[projections]] de la configuration en ajoute une.", "Keine Projektion hat Sitzungen dieses Mandanten. Der Abschnitt [[projections]] der Konfiguration fügt eine hinzu.";
         name: "Name", "Nom", "Name";
+        error_hidden: "The operator sees why.", "L’opérateur en voit la raison.", "Der Betreiber sieht den Grund.";
         last_error: "Last error", "Dernière erreur", "Letzter Fehler";
         next_attempt: "Next attempt", "Prochaine tentative", "Nächster Versuch";
         disabled: "disabled", "désactivé", "deaktiviert";

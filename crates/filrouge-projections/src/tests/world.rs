@@ -237,7 +237,7 @@ impl World {
     pub(super) async fn status(&self) -> ProjectionStatus {
         let now = self.clock.now();
         let history = self.projection.history.as_ref();
-        projection_status(&self.engine, &self.projection.name, history, now)
+        projection_status(&self.engine, &self.projection.name, history, None, now)
             .await
             .unwrap()
     }

@@ -22,7 +22,7 @@ pub(super) async fn statuses(
     let mut statuses = Vec::new();
     for projection in enabled(config) {
         let (history, now) = (history_of(projection), SystemClock.now());
-        let status = projection_status(engine, &projection.name, history.as_ref(), now);
+        let status = projection_status(engine, &projection.name, history.as_ref(), None, now);
         statuses.push(status.await?);
     }
     Ok(statuses)

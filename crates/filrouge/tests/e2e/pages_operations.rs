@@ -4,8 +4,9 @@ use serde_json::json;
 
 use crate::caller::{Caller, key};
 use crate::http::Response;
+use crate::projected::{named_section, wait_until};
 use crate::receiver::Receiver;
-use crate::webhooks::{configure, with_secret};
+use crate::webhooks::{configure, with_secret, write_config};
 use crate::world::World;
 
 fn page(caller: &Caller, path: &str) -> Response {
@@ -95,6 +96,53 @@ fn webhooks_are_shown_to_their_tenant() {
     with_admin.post("/call-1/lease", &lease).is(201);
     assert!(shown(&admin, "/ui/operations").contains("call-1"));
     assert!(!shown(&other, "/ui/operations").contains("call-1"));
+}
+
+#[test]
+fn projections_are_shown_to_the_tenants_that_they_copy() {
+    let away = |name: &str, tenants: &str| {
+        named_section(
+            name,
+            "opensearch",
+            "http://127.0.0.1:9/",
+            &format!("prefix = \"{name}\"\n{tenants}"),
+        )
+    };
+    let world = World::new();
+    let sections = away("shared", "") + &away("theirs", "tenants = [\"other\"]\n");
+    write_config(&world, &sections);
+    let server = world.serve();
+    // Without keys, the browser of this machine is the operator.
+    let operator = Caller::anonymous(&server);
+    wait_until("both failures are shown", || {
+        let shown = page(&operator, "/ui/operations").text;
+        shown.contains("shared: ") && shown.contains("theirs: ")
+    });
+    server.stop();
+    let admin = key(&world, &["--role", "admin"]);
+    let other = key(&world, &["--role", "admin", "--tenant", "other"]);
+    let server = world.serve();
+    let shown = |key: &str| page(&Caller::with_credentials(&server, key), "/ui/operations").text;
+    let hidden = "The operator sees why.";
+    wait_until("the failures are noticed again", || {
+        shown(&other).contains("theirs: ") && shown(&admin).contains(hidden)
+    });
+    let of_default = shown(&admin);
+    assert!(
+        of_default.contains("<th scope=\"row\">shared"),
+        "{of_default}"
+    );
+    for absent in ["theirs", "shared: ", "127.0.0.1:9"] {
+        assert!(!of_default.contains(absent), "{absent}: {of_default}");
+    }
+    let of_other = shown(&other);
+    for row in ["shared", "theirs"] {
+        let row = format!("<th scope=\"row\">{row}");
+        assert!(of_other.contains(&row), "{of_other}");
+    }
+    assert_eq!(of_other.matches(hidden).count(), 1, "{of_other}");
+    assert!(!of_other.contains("shared: "), "{of_other}");
+    server.stop();
 }
 
 #[test]
