@@ -14,7 +14,7 @@ use filrouge_types::{
 };
 
 use self::directory::{Directory, Entry};
-use self::record::{OPENED, REVOKED, SHARED, ShareAct, detail, event_key, list_event, read_share};
+use self::record::{OPENED, REVOKED, SHARED, ShareAct, ShareList, detail, event_key, read_share};
 use self::token::PresentedToken;
 use crate::api_keys::Role;
 use crate::caller::{Caller, CallerRole, Permission};
@@ -109,14 +109,14 @@ impl Shares {
         session_id: &SessionId,
     ) -> Result<Vec<ListedShare>, Failure> {
         let scope = caller.scope(Permission::Read)?;
-        let (mut listed, mut after) = (Vec::new(), 0);
+        let (mut list, mut after) = (ShareList::default(), 0);
         loop {
             let page = self
                 .ledger
                 .events(&scope, session_id, after, EVENTS_PER_READ);
             let (events, next) = page.await?;
             for event in &events {
-                list_event(&mut listed, session_id, event)?;
+                list.add(session_id, event)?;
             }
             after += events.len() as u64;
             if next.is_none() {
@@ -124,7 +124,7 @@ impl Shares {
             }
         }
         let directory = Directory::read(self.ledger.as_ref()).await?;
-        let now = self.clock.now();
+        let (now, mut listed) = (self.clock.now(), list.listed);
         for shown in &mut listed {
             shown.is_usable = shown.revoked_at.is_none()
                 && now < shown.share.expires_at
@@ -165,6 +165,27 @@ impl Shares {
         Ok(())
     }
 
+    /// Whether a token is that of a share that has neither expired nor been revoked. Only the directory is read.
+    ///
+    /// # Errors
+    /// The ledger's errors.
+    pub async fn is_known(&self, token: &str) -> Result<bool, Failure> {
+        Ok(self.find(token).await?.is_some())
+    }
+
+    /// The id of the share with this token, and where its address leads; `None` if there is no such share.
+    async fn find<'a>(&self, token: &'a str) -> Result<Option<(&'a str, Entry)>, Failure> {
+        let presented = PresentedToken::parse(token).filter(|_| !self.settings.share_max.is_zero());
+        let Some(presented) = presented else {
+            return Ok(None);
+        };
+        let (share_id, now) = (presented.share_id, self.clock.now());
+        let mut directory = Directory::read(self.ledger.as_ref()).await?;
+        let entry = directory.0.remove(share_id);
+        let entry = entry.filter(|e| presented.hash.matches(&e.hash) && now < e.expires_at);
+        Ok(entry.map(|entry| (share_id, entry)))
+    }
+
     /// Opens the share with this token, and records its first opening. `needs_credentials`: whether every request to this
     /// server needs credentials.
     ///
@@ -188,17 +209,7 @@ impl Shares {
         token: &str,
         needs_credentials: bool,
     ) -> Result<Option<OpenedShare>, Failure> {
-        if self.settings.share_max.is_zero() {
-            return Ok(None);
-        }
-        let Some(presented) = PresentedToken::parse(token) else {
-            return Ok(None);
-        };
-        let (share_id, now) = (presented.share_id, self.clock.now());
-        let directory = Directory::read(self.ledger.as_ref()).await?;
-        let entry = directory.0.get(share_id);
-        let entry = entry.filter(|e| presented.hash.matches(&e.hash) && now < e.expires_at);
-        let Some(entry) = entry else {
+        let Some((share_id, entry)) = self.find(token).await? else {
             return Ok(None);
         };
         let (tenant, session_id) = (&entry.tenant_id, &entry.session_id);

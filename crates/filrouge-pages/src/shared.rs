@@ -57,7 +57,7 @@ pub(crate) async fn show(
 }
 
 /// Opens the share, and builds the page. All visitors together count as one caller, whose share of the server is
-/// limited.
+/// limited. Addresses of no share are refused before, so that they take nothing of it.
 async fn read(
     pages: &Pages,
     language: Language,
@@ -65,6 +65,11 @@ async fn read(
     after: u64,
 ) -> Result<UnreadResponse, Problem> {
     let limits = pages.limits();
+    if !pages.shares.is_known(token).await? {
+        limits.check_unknown_share()?;
+        let detail = "there is no such share";
+        return Err(Problem::new(ErrorCode::SessionNotFound, detail));
+    }
     let visitors = Caller::local(TenantId::default_tenant(), None);
     let visitors = visitors.with_name(Some("shares".into()));
     let permit = limits.large_response_permit(&visitors, WorkSize::Large);

@@ -1,5 +1,6 @@
 //! What a session records of its shares: an event when one is created, first opened, and revoked. The audit shows them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use filrouge_types::{
@@ -157,34 +158,46 @@ impl NewShare {
     }
 }
 
-/// Adds what an event says about a share to the list of a session's shares.
-///
-/// # Errors
-/// `integrity_error` when the event has another form.
-pub(super) fn list_event(
-    listed: &mut Vec<ListedShare>,
-    session: &SessionId,
-    event: &SessionEvent,
-) -> Result<(), Failure> {
-    if share_event(event).is_none() {
-        return Ok(());
-    }
-    if &*event.kind == SHARED {
-        listed.push(ListedShare {
-            share: read_share(session, event)?,
-            created_at: event.created_at,
-            opened_at: None,
-            revoked_at: None,
-            is_usable: false,
-        });
-        return Ok(());
-    }
-    for shown in listed {
-        if event.key == event_key(OPENED, &shown.share.share_id)? {
-            shown.opened_at = Some(event.created_at);
-        } else if event.key == event_key(REVOKED, &shown.share.share_id)? {
-            shown.revoked_at = Some(event.created_at);
+/// The shares of a session, as its events list them.
+#[derive(Default)]
+pub(super) struct ShareList {
+    pub(super) listed: Vec<ListedShare>,
+    /// The places in the list of the shares whose opening or revocation has this key.
+    by_act: HashMap<EventKey, usize>,
+}
+
+impl ShareList {
+    /// Adds what the next event of the session says about a share.
+    ///
+    /// # Errors
+    /// `integrity_error` when the event has another form.
+    pub(super) fn add(&mut self, session: &SessionId, event: &SessionEvent) -> Result<(), Failure> {
+        if share_event(event).is_none() {
+            return Ok(());
         }
+        if &*event.kind == SHARED {
+            let share = read_share(session, event)?;
+            for kind in [OPENED, REVOKED] {
+                let key = event_key(kind, &share.share_id)?;
+                self.by_act.insert(key, self.listed.len());
+            }
+            self.listed.push(ListedShare {
+                share,
+                created_at: event.created_at,
+                opened_at: None,
+                revoked_at: None,
+                is_usable: false,
+            });
+            return Ok(());
+        }
+        let known = self.by_act.get(&event.key);
+        if let Some(shown) = known.and_then(|at| self.listed.get_mut(*at)) {
+            let moment = match &*event.kind {
+                OPENED => &mut shown.opened_at,
+                _ => &mut shown.revoked_at,
+            };
+            *moment = Some(event.created_at);
+        }
+        Ok(())
     }
-    Ok(())
 }

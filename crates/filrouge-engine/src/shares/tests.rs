@@ -162,6 +162,39 @@ async fn a_revocation_ends_one_share() {
 }
 
 #[tokio::test]
+async fn the_list_says_what_happened_to_each_of_many_shares() {
+    let world = World::new().await;
+    let shares = &world.engine.shares;
+    let mut tokens = Vec::new();
+    for _ in 0..30 {
+        tokens.push(world.share(new_share()).await);
+    }
+    for (n, token) in tokens.iter().enumerate().rev() {
+        if n % 2 == 0 {
+            world.open(token.expose()).await.unwrap();
+        }
+        if n % 3 == 0 {
+            let share_id = &token.expose()[..12];
+            shares.revoke(&operator(), &id(), share_id).await.unwrap();
+        }
+        let is_known = shares.is_known(token.expose()).await.unwrap();
+        assert_eq!(is_known, n % 3 != 0, "{n}");
+    }
+    let listed = shares.list(&operator(), &id()).await.unwrap();
+    assert_eq!(listed.len(), 30);
+    for (n, (shown, token)) in listed.iter().zip(&tokens).enumerate() {
+        assert_eq!(&shown.share.share_id, &token.expose()[..12]);
+        assert_eq!(shown.opened_at.is_some(), n % 2 == 0, "{n}");
+        assert_eq!(shown.revoked_at.is_some(), n % 3 == 0, "{n}");
+        assert_eq!(shown.is_usable, n % 3 != 0, "{n}");
+    }
+    let wrong = "a".repeat(55);
+    for unknown in [wrong.as_str(), "", &tokens[1].expose()[1..]] {
+        assert!(!shares.is_known(unknown).await.unwrap(), "{unknown}");
+    }
+}
+
+#[tokio::test]
 async fn a_share_ends_with_the_key_of_its_creator() {
     let world = World::new().await;
     let new_key = NewApiKey {

@@ -6,6 +6,7 @@ use filrouge_engine::Caller;
 use filrouge_http::problem::Problem;
 use filrouge_http::run_blocking;
 use filrouge_sources::library::list::{ListRequest, list};
+use filrouge_store::WorkSize;
 use filrouge_store::verify::Finding;
 use filrouge_types::Timestamp;
 
@@ -182,12 +183,16 @@ impl Query<'_> {
             mask: true,
             ..ListRequest::default()
         };
+        // This reads what the programs have written since the last list, so the number of concurrent requests is
+        // limited. The list owns the permit, because it may continue briefly after the caller has disconnected.
+        let permit = self.pages.work_permit(self.caller, WorkSize::Small).await?;
         let library = self.pages.library().clone();
         let listed = run_blocking(move |stopped| {
             let library = library.for_one_query(Some(stopped));
-            list(&library, &request)
+            (list(&library, &request), permit)
         });
-        let sessions = listed.await?.map_err(of_library)?;
+        let (listed, _permit) = listed.await?;
+        let sessions = listed.map_err(of_library)?;
         let by_creation = question.is_by_creation();
         let rows = sessions.sessions.into_iter();
         page.rows
