@@ -1,5 +1,7 @@
 //! The results of a search.
 
+use std::ops::Range;
+
 use filrouge_sources::Role;
 use filrouge_sources::library::list::Row;
 use serde::Serialize;
@@ -32,6 +34,10 @@ pub struct Excerpt {
     pub offset: usize,
     /// The text around the match, with the match between `«` and `»`.
     pub text: String,
+    /// The range of the match in `text`, in bytes, without the marks; `None` if the excerpt is a beginning without a
+    /// match. The text itself may contain such marks.
+    #[serde(skip)]
+    pub marked: Option<Range<usize>>,
     /// The number of the turn in its session; only for a question of the ledger, in a search for similar questions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_ordinal: Option<u64>,

@@ -15,13 +15,14 @@ const MAX_GRAPHEME_EXTRA: usize = 16;
 /// a credential must reveal nothing.
 const MASK: &str = "[masked]";
 
-/// Returns an excerpt: the match at `matched` with the text around it. Also returns the position in `text` at which the
-/// excerpt ends. `hidden` contains the ranges of credentials, in order.
+/// Returns an excerpt: the match at `matched` with the text around it. Also returns the range of the match in the
+/// excerpt, without its marks, and the position in `text` at which the excerpt ends. `hidden` contains the ranges of
+/// credentials, in order.
 pub(crate) fn excerpt_around(
     text: &str,
     matched: Range<usize>,
     hidden: &[Range<usize>],
-) -> (String, usize) {
+) -> (String, Range<usize>, usize) {
     let matched = extend_over_credentials(matched, hidden);
     let from = credential_at(position_before(text, matched.start), hidden).start;
     let to = credential_at(position_after(text, matched.end, CONTEXT_CHARS), hidden).end;
@@ -34,16 +35,19 @@ pub(crate) fn excerpt_around(
     }
     push_masked(&mut out, text, from..matched.start, hidden);
     out.push('«');
+    let marked = out.len();
     push_masked(&mut out, text, matched.start..shown, hidden);
     if shown < matched.end {
         out.push('…');
     }
+    let marked = marked..out.len();
     out.push('»');
     push_masked(&mut out, text, matched.end..to, hidden);
     if to < text.len() {
         out.push('…');
     }
-    (out, if shown < matched.end { shown } else { to })
+    let end = if shown < matched.end { shown } else { to };
+    (out, marked, end)
 }
 
 /// Returns the beginning of a text as an excerpt without a match.
@@ -159,6 +163,21 @@ mod tests {
         };
         let hidden: Vec<Range<usize>> = hidden.iter().filter_map(range_of).collect();
         excerpt_around(text, range_of(&hit).unwrap(), &hidden).0
+    }
+
+    #[test]
+    fn the_range_is_that_of_the_match_whatever_the_text_contains() {
+        for text in [
+            "the «gate» and «the gate»",
+            "» the gate «",
+            "\n«\u{1}» the gate",
+        ] {
+            let at = text.rfind("gate").unwrap();
+            let hit = at..at + 4;
+            let (cut, marked, _) = excerpt_around(text, hit.clone(), &[]);
+            assert_eq!(cut[marked.clone()], text[hit], "{text}");
+            assert!(cut[..marked.start].ends_with('«') && cut[marked.end..].starts_with('»'));
+        }
     }
 
     #[test]

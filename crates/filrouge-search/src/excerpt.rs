@@ -12,6 +12,9 @@ use crate::search_document::{Piece, SearchDocument};
 use crate::term::FoldedText;
 use crate::unescaped_json::UnescapedJson;
 
+/// The offset of a match in characters, the excerpt around it, and the range of the match in the excerpt.
+type Cut = (usize, String, Option<Range<usize>>);
+
 /// Builds excerpts.
 pub(crate) struct ExcerptBuilder<'a> {
     pub(crate) matcher: &'a Matcher<'a>,
@@ -76,7 +79,7 @@ impl ExcerptBuilder<'_> {
     fn beginning(&self, doc: &SearchDocument<'_>, piece: Option<&Piece<'_>>) -> Excerpt {
         let text = piece.map_or("", |piece| &piece.text);
         let cut = cutting::beginning(text, &self.matcher.hidden(text, None));
-        self.excerpt(doc, piece, (0, cut))
+        self.excerpt(doc, piece, (0, cut, None))
     }
 
     /// Builds the excerpts of the original text or, with `unescaped`, of the text with its JSON escapes resolved.
@@ -86,7 +89,7 @@ impl ExcerptBuilder<'_> {
         written: &str,
         unescaped: Option<&UnescapedJson>,
         remaining: &mut u64,
-    ) -> Vec<(usize, String)> {
+    ) -> Vec<Cut> {
         let text = FoldedText::new(unescaped.map_or(written, |unescaped| &unescaped.text));
         let possible = self.matcher.may_contain(&text, *remaining);
         if possible == 0 {
@@ -107,8 +110,8 @@ impl ExcerptBuilder<'_> {
             let start =
                 unescaped.map_or(hit.start, |unescaped| unescaped.written_position(hit.start));
             let before = written.get(..start).unwrap_or_default();
-            let (cut, end) = cutting::excerpt_around(text.text, hit, &hidden);
-            cuts.push((before.chars().count(), cut));
+            let (cut, marked, end) = cutting::excerpt_around(text.text, hit, &hidden);
+            cuts.push((before.chars().count(), cut, Some(marked)));
             shown = end;
         }
         cuts
@@ -118,7 +121,7 @@ impl ExcerptBuilder<'_> {
         &self,
         doc: &SearchDocument<'_>,
         piece: Option<&Piece<'_>>,
-        (offset, text): (usize, String),
+        (offset, text, marked): Cut,
     ) -> Excerpt {
         let is_message = doc.role.is_some();
         let tool = piece.and_then(|piece| piece.tool.as_deref());
@@ -139,6 +142,7 @@ impl ExcerptBuilder<'_> {
             seq: seq.filter(|_| self.is_ledger),
             offset,
             text,
+            marked,
             turn_ordinal: None,
             score: None,
         }

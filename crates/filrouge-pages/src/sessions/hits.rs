@@ -209,16 +209,18 @@ fn show_excerpt(language: Language, path: &str, excerpt: &Excerpt) -> Markup {
     html! {
         a.excerpt-link href=(address) {
             span.meta { bdi { (speaker.unwrap_or(words.title)) } } " "
-            bdi { (marked(&excerpt.text)) }
+            bdi { (marked(excerpt)) }
         }
     }
 }
 
-/// The text of an excerpt. A search puts the match between `«` and `»`.
-fn marked(text: &str) -> Markup {
-    let parts = text.split_once('«').and_then(|(before, rest)| {
-        let (matched, after) = rest.split_once('»')?;
-        Some((before, matched, after))
+/// The text of an excerpt, with its match highlighted in place of the marks that a search puts around it.
+fn marked(excerpt: &Excerpt) -> Markup {
+    let text = &excerpt.text;
+    let parts = excerpt.marked.as_ref().and_then(|range| {
+        let before = text.get(..range.start)?.strip_suffix('«')?;
+        let after = text.get(range.end..)?.strip_prefix('»')?;
+        Some((before, text.get(range.clone())?, after))
     });
     html! {
         @match parts {

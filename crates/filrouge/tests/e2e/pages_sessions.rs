@@ -228,6 +228,13 @@ fn sessions_are_found_by_words_and_filters() {
         html.contains("1 matching session") && html.contains("value=\"cafe\""),
         "{html}"
     );
+    // Quotation marks in a text are not those of the match.
+    turn(&client, "s5", "q", ("Où est le «grand» château?", "«Là»."));
+    let html = search(&browser, "château session:s5");
+    assert!(
+        html.contains("Où est le «grand» <mark>château</mark>?"),
+        "{html}"
+    );
     assert!(search(&browser, "unheard").contains("Nothing found"));
     for invalid in ["\"open", "is:red", "-is:failed", "before:foo", "/(/"] {
         let html = search(&browser, invalid);
