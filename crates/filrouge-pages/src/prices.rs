@@ -1,12 +1,10 @@
-//! What models cost: a dated table of prices per million tokens, which a configuration can replace.
+//! What models cost: a dated table of prices per million tokens, which the operator writes.
 
 use filrouge_engine::Tokens;
 use filrouge_store::command::matches_pattern;
 use filrouge_types::Timestamp;
 use serde::Deserialize;
 
-/// The table of this build.
-const BUILT_IN: &str = include_str!("prices.toml");
 /// Price units in one unit of the currency, per token: a price per million tokens has six decimals.
 const UNITS: f64 = 1e6;
 /// The highest price per million tokens.
@@ -61,13 +59,12 @@ struct ModelText {
 }
 
 impl Prices {
-    /// The table of this build: public list prices.
-    pub fn built_in() -> Self {
-        // A test reads the table, so it is never replaced by the empty one.
-        Self::parse(BUILT_IN).unwrap_or_else(|_| Self {
+    /// A table without prices, with which nothing has a cost.
+    pub fn none() -> Self {
+        Self {
             currency: "USD".into(),
             models: Vec::new(),
-        })
+        }
     }
 
     /// Reads a table, which is TOML in the form of `prices.toml`.
@@ -275,10 +272,26 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_this_build_is_complete() {
-        let prices = Prices::parse(BUILT_IN).unwrap();
-        assert!(!prices.models.is_empty());
-        let mut models = prices.models.iter();
-        assert!(models.all(|model| model.input.is_some() && model.output.is_some()));
+    fn the_file_to_copy_has_an_example_and_no_prices() {
+        let file = include_str!("prices.toml");
+        assert!(file.lines().all(|line| line.starts_with('#')));
+        let (_, example) = file.split_once("# Example\n").unwrap();
+        let example: String = example
+            .lines()
+            .map(|line| format!("{}\n", line.get(2..).unwrap_or_default()))
+            .collect();
+        let prices = Prices::parse(&example).unwrap();
+        let used = Tokens {
+            input: 1_000_000,
+            output: 1_000_000,
+            cache_read: 1_000_000,
+            cache_write: 1_000_000,
+            ..Tokens::default()
+        };
+        let day = day_of("2026-01-31").unwrap();
+        let cost = |prices: &Prices, day| prices.cost([(Some("my-model-1"), day, &used)]);
+        assert_eq!(cost(&prices, day).map(Cost::text).as_deref(), Some("9.65"));
+        assert_eq!(cost(&prices, day - 1), None);
+        assert_eq!(cost(&Prices::none(), day), None);
     }
 }

@@ -79,7 +79,7 @@ impl App {
             mcp: Arc::new(McpState::new(mcp)),
             search,
             projections: Arc::default(),
-            prices: Arc::new(Prices::built_in()),
+            prices: Arc::new(Prices::none()),
             http,
         }
     }

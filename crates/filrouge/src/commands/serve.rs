@@ -171,10 +171,10 @@ fn mcp_settings(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSe
     Ok(McpSettings { library, hosts })
 }
 
-/// The prices of models: those of the file that the settings name, or those of this build.
+/// The prices of models: those of the file that the settings name, if they name one.
 fn prices(config: &Config) -> anyhow::Result<Prices> {
     let Some(path) = &config.prices else {
-        return Ok(Prices::built_in());
+        return Ok(Prices::none());
     };
     let refused = |why: String| Usage::new(format!("pages.prices: {path}: {why}"));
     let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;

@@ -13,7 +13,7 @@ const SHARE_MAX_DAYS: u64 = 366;
 const DAY_S: u64 = 24 * 60 * 60;
 
 /// Reads the section, partly into the settings of the engine. Returns the path of the file with the prices of models;
-/// `None` for the prices of this build.
+/// `None` if there are no prices.
 pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Option<String>> {
     let default = engine.share_max.as_secs() / DAY_S;
     let days = layers.number("pages.share_max_days", 0..=SHARE_MAX_DAYS, default)?;
