@@ -14,19 +14,20 @@ mod thread;
 use std::time::Instant;
 
 use axum::extract::State;
+use filrouge_engine::ConversationPart;
 use filrouge_engine::caller::may;
-use filrouge_engine::{Caller, ConversationPart, PartPlace};
 use filrouge_http::export::{ExportFormat, export as export_session};
 use filrouge_http::extract::{NoParameters, SessionAccess};
+use filrouge_http::limits::LargeResponsePermit;
 use filrouge_http::problem::Problem;
 use filrouge_http::response::RouteResult;
 use filrouge_http::{Load, log_load};
 use filrouge_store::WorkSize;
-use filrouge_types::SessionId;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use self::children::Child;
 use self::part::PartPage;
 use self::place::{BOUNDS, PlaceQuery};
 use crate::Pages;
@@ -65,6 +66,44 @@ pub(crate) const HISTORY_ITEM_PATH: &str = "/ui/histories/{source}/{session_id}/
 /// The maximum number of turns with which the navigation is read together with the first part.
 const TURNS_AT_ONCE: u64 = 500;
 
+/// A part of a conversation, of the ledger or of another program, as its page shows it.
+struct Shown {
+    page: PartPage,
+    part: ConversationPart,
+    /// The sessions that were started within the part.
+    children: Vec<Child>,
+}
+
+impl Shown {
+    /// The page: the head, the navigation, and the part. If there is an address of new items, it follows them.
+    fn page(
+        self,
+        visit: &Visit,
+        head: &Markup,
+        thread: &Markup,
+        new_items: Option<&str>,
+    ) -> RouteResult {
+        let words = ConversationWords::of(visit.language);
+        let shown = self.page.render(&self.part, self.children)?;
+        let title = self.part.session.title.as_deref();
+        let content = html! {
+            (head)
+            div.conversation {
+                (thread)
+                div #conversation data-live=[new_items] { (shown) }
+            }
+            @if new_items.is_some() { (live::state(words)) }
+        };
+        Ok(page(visit, title.unwrap_or(words.untitled), &content))
+    }
+
+    /// The part alone, which scripts insert beside another one.
+    fn fragment(self, query: &PlaceQuery) -> RouteResult {
+        let shown = self.page.render_beside(query, self.part, self.children);
+        Ok(fragment(&shown?))
+    }
+}
+
 /// Shows a conversation: its facts, its navigation, and one part.
 pub(crate) async fn show(
     State(pages): State<Pages>,
@@ -72,11 +111,9 @@ pub(crate) async fn show(
     access: SessionAccess<may::Read, PlaceQuery>,
 ) -> RouteResult {
     let (caller, id) = (&access.caller, &access.session);
+    let (shown, _permit) = read(&pages, &visit, &access).await?;
+    let session = &shown.part.session;
     let words = ConversationWords::of(visit.language);
-    // An item may have very many small contents, all of which are shown, so the number of concurrent requests is limited.
-    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
-    let part = read_part(&pages, caller, id, access.query.place()?).await?;
-    let session = &part.session;
     let lease = pages.calls.lease(caller, id).await?;
     let thread = if session.turn_count <= TURNS_AT_ONCE {
         let outline = pages.turns.outline(caller, id).await?;
@@ -84,22 +121,15 @@ pub(crate) async fn show(
     } else {
         thread::without_marks(words, session)
     };
-    let children = children::of_part(&pages, caller, &part, words).await?;
-    let shown = PartPage::of_session(session, visit.language).render(&part, children)?;
-    let title = session.title.as_deref().unwrap_or(words.untitled);
-    let content = html! {
+    let head = html! {
         (header::of_session(visit.language, session, &lease))
         div.tools {
             (crate::integrity::badge(visit.language, session))
             (crate::actions::links(visit.language, caller, session))
         }
-        div.conversation {
-            (thread)
-            div #conversation data-live={ (session_path(id)) "/live" } { (shown) }
-        }
-        (live::state(words))
     };
-    Ok(page(&visit, title, &content))
+    let new_items = format!("{}/live", session_path(id));
+    shown.page(&visit, &head, &thread, Some(&new_items))
 }
 
 /// Returns another part of a conversation.
@@ -108,18 +138,8 @@ pub(crate) async fn part(
     visit: Visit,
     access: SessionAccess<may::Read, PlaceQuery>,
 ) -> RouteResult {
-    let (caller, id) = (&access.caller, &access.session);
-    let words = ConversationWords::of(visit.language);
-    // An item may have very many small contents, all of which are shown, so the number of concurrent requests is limited.
-    let _permit = pages.work_permit(caller, WorkSize::Small).await?;
-    let part = read_part(&pages, caller, id, access.query.place()?).await?;
-    let children = children::of_part(&pages, caller, &part, words).await?;
-    let page = PartPage::of_session(&part.session, visit.language);
-    Ok(fragment(&page.render_beside(
-        &access.query,
-        part,
-        children,
-    )?))
+    let (shown, _permit) = read(&pages, &visit, &access).await?;
+    shown.fragment(&access.query)
 }
 
 /// Returns the navigation through a conversation, with the marks of its turns.
@@ -157,19 +177,30 @@ pub(crate) async fn export(
     export_session(&pages, &access.caller, &access.session, access.query.format).await
 }
 
-/// Reads a part, and logs it.
-async fn read_part(
+/// Reads a part, and logs it. An item may have very many small contents, all of which are shown, so the number of
+/// concurrent requests is limited.
+async fn read(
     pages: &Pages,
-    caller: &Caller,
-    session: &SessionId,
-    place: PartPlace,
-) -> Result<ConversationPart, Problem> {
+    visit: &Visit,
+    access: &SessionAccess<may::Read, PlaceQuery>,
+) -> Result<(Shown, LargeResponsePermit), Problem> {
+    let (caller, id) = (&access.caller, &access.session);
+    let permit = pages.work_permit(caller, WorkSize::Small).await?;
     let started_at = Instant::now();
-    let part = pages.turns.part(caller, session, place, BOUNDS).await?;
+    let place = access.query.place()?;
+    let part = pages.turns.part(caller, id, place, BOUNDS).await?;
     let load = Load {
         items: Some(part.items.len()),
         ..Load::default()
     };
-    log_load(caller, session, "page", load, started_at);
-    Ok(part)
+    log_load(caller, id, "page", load, started_at);
+    let words = ConversationWords::of(visit.language);
+    let children = children::of_part(pages, caller, &part, words).await?;
+    let page = PartPage::of_session(&part.session, visit.language);
+    let shown = Shown {
+        page,
+        part,
+        children,
+    };
+    Ok((shown, permit))
 }

@@ -9,7 +9,7 @@ use filrouge_types::SessionStatus;
 use maud::html;
 use serde::Deserialize;
 
-use super::frame::{buttons, show};
+use super::frame::{buttons, change, show};
 use crate::Pages;
 use crate::form::Form;
 use crate::links::{see_other, session_path};
@@ -85,10 +85,5 @@ pub(crate) async fn reopen(
         status: Some(SessionStatus::Active),
         ..PatchSession::default()
     };
-    let path = session_path(&access.session);
-    let patched = pages
-        .sessions
-        .patch(&access.caller, access.session, patch, None);
-    patched.await?;
-    Ok(see_other(&path))
+    change(&pages, access, patch).await
 }

@@ -8,10 +8,9 @@ use filrouge_http::response::RouteResult;
 use maud::html;
 use serde::Deserialize;
 
-use super::frame::{buttons, show};
+use super::frame::{buttons, change, show};
 use crate::Pages;
 use crate::form::Form;
-use crate::links::{see_other, session_path};
 use crate::visit::Visit;
 use crate::words::ActionWords;
 
@@ -52,10 +51,5 @@ pub(crate) async fn rename(
         title: Some((!title.is_empty()).then(|| title.into())),
         ..PatchSession::default()
     };
-    let path = session_path(&access.session);
-    let patched = pages
-        .sessions
-        .patch(&access.caller, access.session, patch, None);
-    patched.await?;
-    Ok(see_other(&path))
+    change(&pages, access, patch).await
 }

@@ -17,7 +17,6 @@ use filrouge_sources::library::export::recorded;
 use filrouge_sources::{Header, Library, LibraryError};
 use filrouge_store::WorkSize;
 use filrouge_types::{Item, Recorded, Session, Timestamp, Turn, TurnId};
-use maud::html;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
@@ -25,10 +24,9 @@ use super::children::{Child, span};
 use super::item::{ItemSeq, ONE_ITEM, hold, shown};
 use super::part::PartPage;
 use super::place::{BOUNDS, PlaceQuery};
-use super::{header, thread};
+use super::{Shown, header, thread};
 use crate::Pages;
 use crate::failure::of_library;
-use crate::layout::{fragment, page};
 use crate::links::history_path;
 use crate::visit::Visit;
 use crate::words::ConversationWords;
@@ -61,18 +59,10 @@ pub(crate) async fn show(
     let path = history_path(&source, access.session.as_str());
     let place = (access.query.place()?, BOUNDS);
     let (read, _permit) = read(&pages, &source, &access, (place, WorkSize::Small)).await?;
-    let children = read.children(words);
-    let session = &read.part.session;
-    let title = session.title.as_deref().unwrap_or(words.untitled);
-    let shown = PartPage::at(path.clone(), visit.language).render(&read.part, children)?;
-    let content = html! {
-        (header::of_history(visit.language, session, &source, read.parent.as_deref()))
-        div.conversation {
-            (thread::of_turns(words, &path, &read.outline, None))
-            div #conversation { (shown) }
-        }
-    };
-    Ok(page(&visit, title, &content))
+    let (session, parent) = (&read.part.session, read.parent.as_deref());
+    let head = header::of_history(visit.language, session, &source, parent);
+    let thread = thread::of_turns(words, &path, &read.outline, None);
+    read.shown(&visit, path).page(&visit, &head, &thread, None)
 }
 
 /// Returns another part of a conversation.
@@ -82,14 +72,10 @@ pub(crate) async fn part(
     access: SessionAccess<may::Read, PlaceQuery>,
     Path(SourceName { source }): Path<SourceName>,
 ) -> RouteResult {
-    let words = ConversationWords::of(visit.language);
     let path = history_path(&source, access.session.as_str());
     let place = (access.query.place()?, BOUNDS);
     let (read, _permit) = read(&pages, &source, &access, (place, WorkSize::Small)).await?;
-    let children = read.children(words);
-    let page = PartPage::at(path, visit.language);
-    let shown = page.render_beside(&access.query, read.part, children)?;
-    Ok(fragment(&shown))
+    read.shown(&visit, path).fragment(&access.query)
 }
 
 /// Shows one complete item.
@@ -201,6 +187,15 @@ fn select(
 }
 
 impl HistoryPart {
+    /// The part as the page at this path shows it.
+    fn shown(self, visit: &Visit, path: String) -> Shown {
+        Shown {
+            page: PartPage::at(path, visit.language),
+            children: self.children(ConversationWords::of(visit.language)),
+            part: self.part,
+        }
+    }
+
     /// The sessions that were started within this part.
     fn children(&self, words: &ConversationWords) -> Vec<Child> {
         let (since, until) = span(&self.part);

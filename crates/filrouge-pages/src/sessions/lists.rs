@@ -107,22 +107,24 @@ pub(super) async fn read(
         caller,
         question,
     };
-    let mut after_ledger = query.ledger(&in_ledger, PAGE_SESSIONS, &mut page).await?;
-    let from_ledger = page.rows.len();
-    let mut after_histories = query
-        .histories(&in_histories, PAGE_SESSIONS, &mut page)
+    let limit = PAGE_SESSIONS;
+    let mut after_ledger = query
+        .read(Origin::Ledger, &in_ledger, limit, &mut page)
         .await?;
+    let from_ledger = page.rows.len();
+    let histories = query.read(Origin::Histories, &in_histories, limit, &mut page);
+    let mut after_histories = histories.await?;
     let from_histories = page.rows.len() - from_ledger;
     if from_ledger > 0 && from_histories > 0 {
         // The sort is stable: equal times keep their order.
         page.rows.sort_by_key(|row| Reverse(row.at));
         page.rows.truncate(PAGE_SESSIONS);
         let shown = page.rows.iter().filter(|row| row.is_in_ledger()).count();
-        let place = (in_ledger, after_ledger);
-        after_ledger = query.ledger_after(place, shown, from_ledger).await?;
-        let shown = page.rows.len() - shown;
-        let place = (in_histories, after_histories);
-        after_histories = query.histories_after(place, shown, from_histories).await?;
+        let (places, counts) = ((in_ledger, after_ledger), (shown, from_ledger));
+        after_ledger = query.after(Origin::Ledger, places, counts).await?;
+        let counts = (page.rows.len() - shown, from_histories);
+        let places = (in_histories, after_histories);
+        after_histories = query.after(Origin::Histories, places, counts).await?;
     }
     let has_more = |place: &Place| !matches!(place, Place::End);
     if has_more(&after_ledger) || has_more(&after_histories) {
@@ -130,6 +132,14 @@ pub(super) async fn read(
         page.next = Some(places.join("~"));
     }
     Ok(page)
+}
+
+/// One of the two lists.
+#[derive(Clone, Copy)]
+enum Origin {
+    Ledger,
+    /// The histories of other programs.
+    Histories,
 }
 
 /// The parameters of both lists.
@@ -201,33 +211,33 @@ impl Query<'_> {
         Ok(Place::after(sessions.next_cursor))
     }
 
-    /// The place in the ledger after the first `shown` of the `read` sessions that were read between two places.
-    async fn ledger_after(
+    /// Adds sessions of a list to a page, and returns the place after them.
+    async fn read(
         &self,
-        (start, end): (Place, Place),
-        shown: usize,
-        read: usize,
+        list: Origin,
+        place: &Place,
+        limit: usize,
+        page: &mut ListPage,
     ) -> Result<Place, Problem> {
-        match shown {
-            0 => Ok(start),
-            _ if shown == read => Ok(end),
-            _ => self.ledger(&start, shown, &mut ListPage::default()).await,
+        match list {
+            Origin::Ledger => self.ledger(place, limit, page).await,
+            Origin::Histories => self.histories(place, limit, page).await,
         }
     }
 
-    /// As [`Self::ledger_after`], in the other histories.
-    async fn histories_after(
+    /// The place after the first `shown` of the `read` sessions of a list that were read between two places.
+    async fn after(
         &self,
+        list: Origin,
         (start, end): (Place, Place),
-        shown: usize,
-        read: usize,
+        (shown, read): (usize, usize),
     ) -> Result<Place, Problem> {
         match shown {
             0 => Ok(start),
             _ if shown == read => Ok(end),
             _ => {
-                self.histories(&start, shown, &mut ListPage::default())
-                    .await
+                let mut unshown = ListPage::default();
+                self.read(list, &start, shown, &mut unshown).await
             }
         }
     }
