@@ -1,7 +1,7 @@
 //! Turns and their items: start, append, end, replace, import, read.
 
 use filrouge_store::read::{ItemPage, TurnOrder, TurnPage, TurnQuery};
-use filrouge_types::{RequestId, Result, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{Item, ItemId, RequestId, Result, SessionId, Turn, TurnId, TurnStatus};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
@@ -131,5 +131,36 @@ impl Turns {
     ) -> Result<ItemPage> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.items(scope, session, after, limit).await
+    }
+
+    /// A page of a session's items before the seq `before`, newest first.
+    ///
+    /// # Errors
+    /// As [`Self::items`].
+    pub async fn items_before(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+    ) -> Result<ItemPage> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger
+            .items_before(scope, session, before, limit)
+            .await
+    }
+
+    /// The item of a session with this caller's key; `None` if the session has none.
+    ///
+    /// # Errors
+    /// As [`Self::items`].
+    pub async fn item_with_id(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        id: ItemId,
+    ) -> Result<Option<Item>> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.item_with_id(scope, session, id).await
     }
 }

@@ -120,7 +120,7 @@ async fn list_items(
     let (turns, started_at) = (&http.turns, Instant::now());
     // One recorded item may yield several OpenAI items. The recorded item of `after` is read again, because some of its
     // OpenAI items may come after `after`; hence one row more than `limit`.
-    let mut rows = limit + 1;
+    let rows = limit + 1;
     let (mut data, more) = if access.query.order == Some(Order::Asc) {
         let after = after.unwrap_or_default();
         let mut after_seq = after.0.saturating_sub(1);
@@ -135,26 +135,15 @@ async fn list_items(
             after_seq += 1;
         }
     } else {
-        let newest_seq = http.sessions.get(caller, session).await?.last_seq;
         let before = after.unwrap_or((u64::MAX, 0));
-        let last_seq = newest_seq.min(before.0 - u64::from(before.1 == 0));
-        // Seqs are dense, so the `rows` items that end at seq `last_seq` begin after seq `last_seq - rows`. If the
-        // store's byte limit ends the page before `last_seq`, try half as many rows.
-        loop {
-            let after_seq = last_seq.saturating_sub(rows);
-            let (items, _) = turns
-                .items(caller, session, after_seq, rows as usize)
-                .await?;
-            if rows == 1 || items.last().is_none_or(|item| item.seq >= last_seq) {
-                let mut data = openai_items(&items, |position| {
-                    position.0 <= last_seq && position < before
-                });
-                data.reverse();
-                let first = items.first().map_or(0, |item| item.seq);
-                break (data, first > 1 && first == after_seq + 1);
-            }
-            rows /= 2;
-        }
+        let before_seq = before.0.saturating_add(u64::from(before.1 > 0));
+        let (mut items, next) = turns
+            .items_before(caller, session, before_seq, rows as usize)
+            .await?;
+        items.reverse();
+        let mut data = openai_items(&items, |position| position < before);
+        data.reverse();
+        (data, next.is_some())
     };
     let has_more = more || data.len() as u64 > limit;
     data.truncate(limit as usize);

@@ -1,9 +1,9 @@
 //! Reading by page neither skips nor repeats rows while others write.
 
-use filrouge_types::{Channel, ErrorCode, ProjectId, SessionStatus, TurnStatus};
+use filrouge_types::{Channel, ErrorCode, ItemId, ProjectId, SessionStatus, TurnStatus};
 
 use super::fixture::{
-    Fixture, anyone, cancel, code, fail, finalize, item, operator, replacement, sid,
+    Fixture, anyone, cancel, code, fail, finalize, item, keyed, operator, replacement, sid,
 };
 use crate::command::{NewSession, SessionFilter, Write};
 use crate::read::{TurnOrder, TurnQuery};
@@ -126,6 +126,74 @@ pub async fn items_are_paged(f: &Fixture) {
         f.ledger.items(&who, &sid("empty"), 0, 4).await.unwrap(),
         (Vec::new(), None)
     );
+}
+
+pub async fn items_are_paged_from_the_newest(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    for n in 0..20 {
+        let batch = (0..n % 5 + 1).map(|_| item(Channel::Plan, "p")).collect();
+        f.append(&who, &turn, batch).await.unwrap();
+    }
+    let last = f.last_seq(&who, "s").await;
+    for before in (0..=last + 1).chain([1 << 40, u64::MAX]) {
+        let read = f.ledger.items_before(&who, &sid("s"), before, 4).await;
+        let (page, next) = read.unwrap();
+        let seqs: Vec<u64> = page.iter().map(|i| i.seq).collect();
+        let end = before.min(last + 1).max(1);
+        let first = end.saturating_sub(4).max(1);
+        assert_eq!(seqs, (first..end).rev().collect::<Vec<_>>());
+        assert_eq!(next, (first > 1).then(|| first.to_string()));
+    }
+    f.create(&who, "empty").await.unwrap();
+    let empty = f.ledger.items_before(&who, &sid("empty"), u64::MAX, 4);
+    assert_eq!(empty.await.unwrap(), (Vec::new(), None));
+}
+
+pub async fn large_items_are_paged_from_the_newest(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    // Twelve of them exceed the limit of a page in bytes.
+    let large = "x".repeat(1 << 20);
+    for _ in 0..12 {
+        let batch = vec![item(Channel::Plan, &large)];
+        f.append(&who, &turn, batch).await.unwrap();
+    }
+    let (mut seqs, mut before) = (Vec::new(), u64::MAX);
+    loop {
+        let read = f.ledger.items_before(&who, &sid("s"), before, 500).await;
+        let (page, next) = read.unwrap();
+        seqs.extend(page.iter().map(|i| i.seq));
+        match next {
+            Some(next) => before = next.parse().unwrap(),
+            None => break,
+        }
+    }
+    assert_eq!(seqs, (1..=13).rev().collect::<Vec<_>>());
+}
+
+pub async fn an_item_is_found_by_its_key(f: &Fixture) {
+    let who = anyone();
+    for session in ["s", "t"] {
+        let turn = f.start(&who, session, "r").await;
+        let items = vec![
+            keyed("a", session),
+            item(Channel::Plan, "p"),
+            keyed("b", "x"),
+        ];
+        f.append(&who, &turn, items).await.unwrap();
+    }
+    let find = async |session: &str, id: &str| {
+        let id = ItemId::new(id).unwrap();
+        f.ledger.item_with_id(&who, &sid(session), id).await
+    };
+    for session in ["s", "t"] {
+        let items = f.items(&who, session, 50).await;
+        assert_eq!(find(session, "a").await.unwrap().as_ref(), items.get(1));
+        assert_eq!(find(session, "b").await.unwrap().as_ref(), items.get(3));
+        assert_eq!(find(session, "c").await.unwrap(), None);
+    }
+    assert_eq!(code(find("none", "a").await), ErrorCode::SessionNotFound);
 }
 
 pub async fn the_newest_finalized_turns_are_paged(f: &Fixture) {

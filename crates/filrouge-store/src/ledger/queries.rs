@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use filrouge_types::{
-    ErrorCode, Failure, Result, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
+    ErrorCode, Failure, Item, ItemId, Result, Session, SessionEvent, SessionId, TenantId, Turn,
+    TurnId,
 };
 use tokio::sync::oneshot;
 
@@ -187,6 +188,39 @@ impl dyn Ledger + '_ {
     ) -> Result<ItemPage> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.items(scope, session, after, limit)
+        })
+        .await
+    }
+
+    /// A page of the items before the seq `before`, newest first.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn items_before(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+    ) -> Result<ItemPage> {
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.items_before(scope, session, before, limit)
+        })
+        .await
+    }
+
+    /// The item with this caller's key; `None` if the session has none.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn item_with_id(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        id: ItemId,
+    ) -> Result<Option<Item>> {
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.item_with_id(scope, session, &id)
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! Pages of items.
 
-use filrouge_types::{Item, Result, SessionId};
+use filrouge_types::{Item, ItemId, Result, SessionId};
 
 use super::{Redactions, VerifiedSession, VerifiedSnapshot, genesis_for, in_session};
 use crate::chain::Link;
@@ -13,7 +13,7 @@ const FIRST_READ_RECORDS: usize = 32;
 /// The maximum number of records of any later read.
 const READ_RECORDS_MAX: usize = 4096;
 
-/// A page of items in order, and the cursor of the next page.
+/// A page of items, and the cursor of the next page.
 pub type ItemPage = (Vec<Item>, Option<String>);
 
 /// The number of records that contain the `wanted` items from seq `next_seq` on, or fewer if the page reaches its byte
@@ -109,6 +109,71 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let end = page.last().map_or(after, |i| i.seq);
         let has_more = end < session.head.last_seq && !page.is_empty();
         Ok((page, has_more.then(|| end.to_string())))
+    }
+
+    /// A page of the items before the seq `before`, newest first. The cursor is the seq before which the next page ends.
+    ///
+    /// # Errors
+    /// As [`Self::items`].
+    pub fn items_before(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        before: u64,
+        limit: usize,
+    ) -> Result<ItemPage> {
+        let loaded = self.get(scope, session)?;
+        in_session(session, self.items_before_of(&loaded, before, limit))
+    }
+
+    fn items_before_of(
+        &self,
+        session: &VerifiedSession,
+        before: u64,
+        limit: usize,
+    ) -> Result<ItemPage> {
+        let first = self.view.first_seq(session.pk)?.max(1);
+        let last = before.saturating_sub(1).min(session.head.last_seq);
+        let mut rows = (last + 1).saturating_sub(first).min(limit as u64);
+        if rows == 0 {
+            return Ok((Vec::new(), None));
+        }
+        // Seqs are dense, so the `rows` items that end at `last` begin after `last - rows`. If the limit in bytes ends
+        // this page before `last`, half as many rows are read.
+        loop {
+            let page = self.items_of(session, last - rows, usize::try_from(rows).unwrap_or(limit));
+            let (mut page, _) = page?;
+            if page.last().is_some_and(|item| item.seq == last) {
+                page.reverse();
+                let end = page.last().map_or(first, |item| item.seq);
+                return Ok((page, (end > first).then(|| end.to_string())));
+            }
+            rows /= 2;
+            if rows == 0 {
+                return Err(session.integrity_failure(Some(last), RecordFaultKind::Missing));
+            }
+        }
+    }
+
+    /// The item with this caller's key; `None` if the session has none.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub fn item_with_id(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        id: &ItemId,
+    ) -> Result<Option<Item>> {
+        let loaded = self.get(scope, session)?;
+        let Some(seq) = self.view.item_seq(loaded.pk, id)? else {
+            return Ok(None);
+        };
+        let item = in_session(session, self.item_at(&loaded, seq))?;
+        if item.body.item_id.as_ref() != Some(id) {
+            return Err(loaded.integrity_failure(Some(seq), "the item's key names another item"));
+        }
+        Ok(Some(item))
     }
 
     /// The summaries that the session's head names, newest first, without those that were trimmed and those of turns

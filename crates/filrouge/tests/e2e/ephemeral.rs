@@ -120,6 +120,8 @@ fn session_content(client: &Client, session: &str) -> Value {
     json!({
         "session": select(&client.get_body(&format!("/{session}")), &["title", "status", "last_seq", "turn_count"]),
         "items": all("/items", &["seq", "role", "channel", "parts", "model"]),
+        "newest items": all("/items?order=desc", &["seq", "role", "channel", "parts", "model"]),
+        "by key": all("/items?item_id=i1", &["seq", "parts"]),
         "turns": all("/turns", &turn),
         "finalized": all("/turns?status=finalized", &turn),
         "events": all("/events", &["key", "kind"]),

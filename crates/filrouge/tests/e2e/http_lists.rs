@@ -71,6 +71,68 @@ fn items_are_paged() {
 }
 
 #[test]
+fn items_are_read_from_the_newest_and_by_key() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=30 {
+        record_turn(&client, "s", n);
+    }
+    for limit in [1, 7, 60, 500] {
+        let items = client.all("/s/items?order=desc", limit);
+        let seqs = items.iter().map(|i| i["seq"].as_u64().unwrap());
+        assert!(seqs.eq((1..=60).rev()), "limit {limit}");
+        assert_eq!(client.all("/s/items?order=asc", limit).len(), 60);
+    }
+    let page = client.get_body("/s/items?order=desc&before=4&limit=2");
+    let seqs = page["data"].as_array().unwrap().iter().map(|i| &i["seq"]);
+    assert_eq!(seqs.collect::<Vec<_>>(), [&json!(3), &json!(2)]);
+    assert_eq!(page["next_cursor"], "2");
+    let none = json!({ "data": [], "next_cursor": null });
+    for before in ["0", "1"] {
+        let page = client.get_body(&format!("/s/items?order=desc&before={before}"));
+        assert_eq!(page, none, "before {before}");
+    }
+    let turn = json!({ "request_id": "keyed", "question_neutral": "?", "items": [
+        text_item("a/b c", "system", "system_note", "n")] });
+    client.post("/s/turns", &turn).wrote(201);
+    let found = client.get_body("/s/items?item_id=a%2Fb%20c");
+    assert_eq!(found["data"][0]["seq"], 62, "{found}");
+    assert_eq!(found["data"].as_array().unwrap().len(), 1);
+    assert_eq!(found["next_cursor"], Value::Null);
+    assert_eq!(client.get_body("/s/items?item_id=none"), none);
+    for excluded in [
+        "order=desc&after=3",
+        "before=3",
+        "order=asc&before=3",
+        "order=desc&before=3&cursor=3",
+        "after=3&cursor=3",
+        "item_id=a&after=3",
+        "item_id=a&order=desc&before=3",
+        "item_id=a&cursor=3",
+        "order=newest",
+    ] {
+        let refused = client.get(&format!("/s/items?{excluded}"));
+        let refused = refused.fails(422, "invalid");
+        assert!(refused["hint"].is_string(), "{excluded}: {refused}");
+    }
+    for for_pages in ["order=desc", "order=desc&before=3", "item_id=a"] {
+        let path = format!("/s/items?{for_pages}");
+        let headers = [("accept", "text/event-stream")];
+        client
+            .send("GET", &path, None, &headers)
+            .fails(422, "invalid");
+    }
+    client
+        .get("/none/items?item_id=a")
+        .fails(404, "session_not_found");
+    client
+        .get("/none/items?order=desc")
+        .fails(404, "session_not_found");
+    server.stop();
+}
+
+#[test]
 fn turns_are_paged_from_either_end() {
     let world = World::new();
     let server = world.serve();

@@ -12,9 +12,11 @@ fn comparable_parts(response: &Response, id: &str) -> (u16, Vec<String>, String)
 }
 
 /// The reads of a session that name no turn.
-const SESSION_READS: [&str; 8] = [
+const SESSION_READS: [&str; 10] = [
     "",
     "/items",
+    "/items?order=desc",
+    "/items?item_id=i",
     "/turns",
     "/turns?request_id=r",
     "/turns?status=finalized",

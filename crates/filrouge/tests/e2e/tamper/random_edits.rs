@@ -51,6 +51,7 @@ impl Reads {
                 "",
                 "/items?limit=500",
                 "/items?limit=500&cursor=3",
+                "/items?limit=500&order=desc&before=8",
                 "/turns?limit=500",
                 "/turns?request_id=r1",
                 "/context",
