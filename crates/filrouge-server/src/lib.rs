@@ -14,7 +14,7 @@ mod webhooks;
 pub use app::App;
 pub use filrouge_pages::{Prices, PricesError};
 pub use mcp::{McpSettings, serve_mcp};
-pub use serve::serve;
+pub use serve::{RunningServer, serve};
 pub use webhooks::{
     DeadLetter, SecretError, WebhookAction, WebhookError, WebhookFeed, WebhookName,
     WebhookNameError, WebhookSecret, WebhookSecrets, WebhookSettings, WebhookStart, WebhookStatus,

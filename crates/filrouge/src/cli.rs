@@ -1,5 +1,6 @@
 //! The command-line grammar; `commands` runs each command.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -73,6 +74,12 @@ pub(crate) struct Options {
     /// Skip MAC checks (keyring lost); the hash chain is still checked
     #[arg(long, global = true)]
     pub(crate) unverified: bool,
+    /// The path that runs this program again; `None`: the executable of this process.
+    #[arg(skip)]
+    pub(crate) program: Option<PathBuf>,
+    /// Further settings, by the names of their environment variables in lower case and without `FILROUGE_`.
+    #[arg(skip)]
+    pub(crate) settings: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Subcommand)]

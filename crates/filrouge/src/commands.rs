@@ -2,7 +2,6 @@
 
 #[cfg(feature = "otel")]
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_sources::programs;
 
@@ -11,7 +10,7 @@ use crate::cli::{
     Project, Sessions, Stats, Team, TeamSnapshots,
 };
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{ExitCode, Usage};
 
 mod anchor;
 mod audit;
@@ -29,7 +28,6 @@ mod export;
 mod import;
 mod import_bundle;
 mod index_ledger;
-mod index_open;
 mod index_status;
 mod index_update;
 mod keyring;
@@ -262,12 +260,12 @@ async fn statistics(config: &Config, args: Stats) -> anyhow::Result<()> {
     }
 }
 
-/// Starts the log on stderr. `FILROUGE_LOG` filters its lines: by default a server logs from level info on, any other
-/// command from level warn on. `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
+/// Starts the log on stderr, unless this process has one. `FILROUGE_LOG` filters its lines: by default a server logs
+/// from level info on, any other command from level warn on. `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
 ///
 /// Other crates log only warnings and errors, even if the filter selects more: their detailed logs contain headers and
 /// bytes, which include credentials.
-fn start_log(is_server: bool) {
+pub(crate) fn start_log(is_server: bool) {
     use tracing_subscriber::filter::FilterExt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
@@ -291,7 +289,8 @@ fn start_log(is_server: bool) {
         tracing_subscriber::registry().with(line_layer.with_filter(filter.and(is_own_or_warning)));
     #[cfg(feature = "otel")]
     let log = log.with(span_layer(is_server));
-    log.init();
+    // It fails if the process has a log already.
+    let _ = log.try_init();
     #[cfg(not(feature = "otel"))]
     if is_server && std::env::var_os("FILROUGE_OTLP_ENDPOINT").is_some_and(|e| !e.is_empty()) {
         tracing::warn!(

@@ -136,9 +136,11 @@ impl Config {
         ];
         let flags = flags
             .into_iter()
-            .filter_map(|(name, flag)| Some((name, flag?)));
+            .filter_map(|(name, flag)| Some((name.to_owned(), (flag?, format!("--{name}")))));
+        let settings = options.settings.iter();
+        let settings = settings.map(|(name, value)| (name.clone(), (value.clone(), name.clone())));
         let text = text.unwrap_or_default();
-        let layers = Layers::new(path.as_deref(), &text, flags.collect())?;
+        let layers = Layers::new(path.as_deref(), &text, flags.chain(settings).collect())?;
         Ok(Self {
             file: path.clone(),
             json: options.json,

@@ -5,10 +5,37 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::str::FromStr;
 
 use filrouge_types::{ErrorCode, Failure, controls_terminal};
+
+/// The exit code of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExitCode(u8);
+
+impl ExitCode {
+    /// The command is done.
+    pub const SUCCESS: Self = Self(0);
+    /// The command failed.
+    pub const FAILURE: Self = Self(1);
+
+    /// The number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl From<u8> for ExitCode {
+    fn from(number: u8) -> Self {
+        Self(number)
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code.0)
+    }
+}
 
 /// The result of reading arguments or settings.
 pub(crate) type Result<T, E = Usage> = std::result::Result<T, E>;
@@ -101,24 +128,27 @@ pub(crate) fn detail_and_hint(error: &anyhow::Error) -> (String, Option<String>)
     (detail, hint)
 }
 
+/// The error code of a command's failure.
+pub(crate) fn code_of(error: &anyhow::Error) -> &'static str {
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        failure.code.as_str()
+    } else if error.is::<Usage>() {
+        "usage"
+    } else if error.is::<NotFound>() {
+        "not_found"
+    } else {
+        "failed"
+    }
+}
+
 /// Prints a failure on stderr, with its hint on a separate line, and returns the exit code. If the reader of stdout
 /// closed the pipe, that is no failure: prints nothing and returns 0.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
     }
-    let failure = error.downcast_ref::<Failure>();
-    let usage = error.downcast_ref::<Usage>();
     let (detail, hint) = detail_and_hint(error);
-    let code = if let Some(failure) = failure {
-        failure.code.as_str()
-    } else if usage.is_some() {
-        "usage"
-    } else if error.is::<NotFound>() {
-        "not_found"
-    } else {
-        "failed"
-    };
+    let code = code_of(error);
     let text = if json {
         serde_json::json!({ "code": code, "detail": detail, "hint": hint }).to_string()
     } else {
@@ -128,7 +158,7 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     // An error may name recorded ids. A failed write to stderr cannot be reported.
     let shown = text.replace(controls_terminal, "\u{fffd}");
     let _ = writeln!(io::stderr().lock(), "{shown}");
-    let is_wrong_usage = usage.is_some() || failure.is_some_and(|f| f.code == ErrorCode::Invalid);
+    let is_wrong_usage = ["usage", ErrorCode::Invalid.as_str()].contains(&code);
     ExitCode::from(if is_wrong_usage { 2 } else { 1 })
 }
 

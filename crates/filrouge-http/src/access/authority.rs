@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
-use filrouge_engine::api_keys::{KeptKeys, PresentedKey, Role, SignIns};
+use filrouge_engine::api_keys::{ApiKeys, KeptKeys, PresentedKey, Role, SignIns};
 use filrouge_engine::caller::{CallerRole, Permission};
 use filrouge_types::{Clock, ErrorCode, TenantId, Timestamp};
 use tokio::sync::watch;
@@ -100,36 +100,26 @@ impl Authority {
                 KeyTable::NotLoaded(failure)
             }
         };
-        let local_credential = Credential {
-            tenant: settings.tenant,
-            holder: CallerRole::Local,
-            subject: Subject::Local,
-            identity: None,
-            expires_at: None,
-        };
-        // A browser names no end user, and shows its user what the command line would.
-        let local_browser = Credential {
-            holder: CallerRole::Role(Role::Admin),
-            ..local_credential.clone()
-        };
         let shared = Arc::new(Shared {
             had_keys: had_keys == Some(true),
             kept: settings.kept,
-            local_credential: Arc::new(local_credential),
-            local_browser: Arc::new(local_browser),
-            sign_ins: engine.keys.sign_ins(),
             origins: settings.origins,
-            keys: RwLock::new(Arc::new(keys)),
-            changes: watch::Sender::new(0),
             verifier,
-            clock,
-            refused: AtomicU64::new(0),
+            ..Shared::without_credentials(&engine, clock, settings.tenant, keys)
         });
         tokio::spawn(keep_keys_current(Arc::downgrade(&shared), engine, commits));
         if shared.verifier.is_some() {
             tokio::spawn(keep_issuer_keys_current(Arc::downgrade(&shared)));
         }
         Ok(Self(shared))
+    }
+
+    /// Accepts every caller on this machine, as a server without keys does, even if the store has API keys: for requests
+    /// that this process makes itself.
+    pub fn trusting(engine: &Engine, clock: Arc<dyn Clock>, tenant: TenantId) -> Self {
+        let no_keys = KeyTable::from_stored(ApiKeys::default(), None);
+        let shared = Shared::without_credentials(engine, clock, tenant, no_keys);
+        Self(Arc::new(shared))
     }
 
     /// Whether every request needs credentials. It does if an API key was ever created, even if all are revoked now or
@@ -280,6 +270,40 @@ impl Authority {
 }
 
 impl Shared {
+    /// The state without an issuer, and without allowed origins.
+    fn without_credentials(
+        engine: &Engine,
+        clock: Arc<dyn Clock>,
+        tenant: TenantId,
+        keys: KeyTable,
+    ) -> Self {
+        let local_credential = Credential {
+            tenant,
+            holder: CallerRole::Local,
+            subject: Subject::Local,
+            identity: None,
+            expires_at: None,
+        };
+        // A browser names no end user, and shows its user what the command line would.
+        let local_browser = Credential {
+            holder: CallerRole::Role(Role::Admin),
+            ..local_credential.clone()
+        };
+        Self {
+            had_keys: false,
+            kept: None,
+            local_credential: Arc::new(local_credential),
+            local_browser: Arc::new(local_browser),
+            sign_ins: engine.keys.sign_ins(),
+            origins: Vec::new(),
+            keys: RwLock::new(Arc::new(keys)),
+            changes: watch::Sender::new(0),
+            verifier: None,
+            clock,
+            refused: AtomicU64::new(0),
+        }
+    }
+
     fn keys(&self) -> Arc<KeyTable> {
         self.keys
             .read()

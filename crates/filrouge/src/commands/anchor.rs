@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use filrouge_engine::anchor::{AnchorState, SeenStore, Statement};
@@ -11,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::Anchor as AnchorCommand;
 use crate::config::Config;
-use crate::exit::{Usage, code};
+use crate::exit::{ExitCode, Usage, code};
 use crate::open::{
     IfMissing, OpenLedger, known_store, ledger, ledger_unchecked, refuse_unverified, stored_id,
 };

@@ -1,7 +1,6 @@
 //! `filrouge copy --from URL --to URL`: exit 0 copied completely; 1 the copy failed, or the source is not intact.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +13,7 @@ use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, StoreUrl};
-use crate::exit::{Usage, report};
+use crate::exit::{ExitCode, Usage, report};
 use crate::open::{known_store_at, missing_store, refuse_distribution, refuse_unverified};
 use crate::stop::StopSignals;
 

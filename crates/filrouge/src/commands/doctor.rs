@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::anchor::{AnchorKeeper, AnchorState};
@@ -21,7 +20,7 @@ use super::doctor_spool;
 use super::doctor_webhooks::{WebhookReport, webhook_reports};
 use super::project_status;
 use crate::config::{Config, StoreUrl};
-use crate::exit::{code, detail_and_hint};
+use crate::exit::{ExitCode, code, detail_and_hint};
 use crate::open::{IfMissing, Index, OpenStore, open};
 use crate::output::show;
 

@@ -1,8 +1,6 @@
 //! `filrouge doctor session ID`: the exact state of a session, for example after a failure. Exit code 1 when something
 //! is wrong with the session, else 0.
 
-use std::process::ExitCode;
-
 use filrouge_engine::diagnosis::Diagnosis;
 use filrouge_engine::{Caller, Engine};
 use filrouge_types::SessionId;
@@ -11,7 +9,7 @@ use serde::Serialize;
 use super::named_session::in_ledger;
 use crate::cli::DoctorSession;
 use crate::config::Config;
-use crate::exit::{code, parse};
+use crate::exit::{ExitCode, code, parse};
 use crate::open::{IfMissing, with};
 use crate::output::show;
 

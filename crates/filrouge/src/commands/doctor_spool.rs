@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::spool::{ListedState, ListedWrite, SpoolAdmin};
@@ -11,6 +10,7 @@ use serde_json::json;
 
 use crate::cli::DoctorSpool;
 use crate::config::Config;
+use crate::exit::ExitCode;
 use crate::open::{IfMissing, OpenLedger, keyring, ledger, refuse_unverified};
 use crate::output::{print_json, print_stderr, printable, show};
 

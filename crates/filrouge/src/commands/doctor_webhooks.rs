@@ -1,7 +1,6 @@
 //! `filrouge doctor webhooks`, and the webhook checks of `filrouge doctor`.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use filrouge_server::{WebhookAction, WebhookName, WebhookStatus, change_webhook, webhook_status};
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::DoctorWebhooks;
 use crate::config::Config;
-use crate::exit::{NotFound, code, parse};
+use crate::exit::{ExitCode, NotFound, code, parse};
 use crate::open::{IfMissing, refuse_unverified, with};
 use crate::output::show;
 

@@ -8,10 +8,11 @@ use filrouge_types::{Failure, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{index_ledger, index_open::indexes};
+use super::index_ledger;
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
+use crate::indexes::indexes;
 use crate::output::{print_stderr, show, table, utc_time};
 
 /// The state of an index. The numbers that only an index can report are absent while it is missing.

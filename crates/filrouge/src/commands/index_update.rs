@@ -1,7 +1,6 @@
 //! `filrouge index update`, `filrouge index rebuild`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,10 +11,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::index_ledger;
-use super::index_open::indexes;
 use super::index_status::{history_name, indexes_disabled};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
+use crate::exit::ExitCode;
+use crate::indexes::indexes;
 use crate::output::{print_stderr, progress_bar, show};
 use crate::stop::StopSignals;
 

@@ -12,10 +12,10 @@ use filrouge_server::serve_mcp;
 use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
 
-use super::index_open::indexes;
 use crate::config::sources::open_with_ledger;
 use crate::config::{Config, SourceName};
 use crate::exit::Usage;
+use crate::indexes::indexes;
 use crate::open::Index;
 use crate::output::print;
 use crate::pdf::print_pdf;

@@ -36,7 +36,7 @@ struct RefusedEdit {
 
 pub(super) fn run(config: &Config, global_options: &Options, args: &Install) -> anyhow::Result<()> {
     refuse_global_options(global_options)?;
-    let command = program_path()?;
+    let command = program_path(global_options)?;
     let path = location::config_file(args.client, args.scope)?;
     let old = file::read(&path)?;
     let text = old.as_deref().unwrap_or("");
@@ -78,8 +78,11 @@ fn refuse_global_options(global_options: &Options) -> Result<(), Usage> {
 }
 
 /// The path of this program, which the agent will run.
-fn program_path() -> anyhow::Result<String> {
-    let path = std::env::current_exe()?;
+fn program_path(options: &Options) -> anyhow::Result<String> {
+    let path = match &options.program {
+        Some(path) => path.clone(),
+        None => std::env::current_exe()?,
+    };
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
         None => Err(Usage::new(format!("{} is not UTF-8", path.display())).into()),

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, btree_set};
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_engine::is_of_session;
 use filrouge_projections::parquet::{ExportError, ExportReport, NOT_ERASED, export};
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ExportTables, TableFormat};
 use crate::config::Config;
-use crate::exit::{Usage, code};
+use crate::exit::{ExitCode, Usage, code};
 use crate::open::{IfMissing, refuse_unverified, with};
 use crate::output::{printable, show};
 use crate::projections::{history_of, named};

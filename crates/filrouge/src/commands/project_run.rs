@@ -1,7 +1,6 @@
 //! `filrouge project run [NAME] [--once]`
 
 use std::io::Write;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::cli::RunProjections;
 use crate::config::Config;
-use crate::exit::code;
+use crate::exit::{ExitCode, code};
 use crate::open::{IfMissing, OpenStore, refuse_unverified, with};
 use crate::output::show;
 use crate::projections::{install, named};

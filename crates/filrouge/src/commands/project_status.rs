@@ -1,7 +1,6 @@
 //! `filrouge project status`: exit 1 if a projection needs an operator.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_engine::Engine;
 use filrouge_projections::{ProjectionStatus, projection_status};
@@ -9,7 +8,7 @@ use filrouge_types::{Clock, SystemClock};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::exit::code;
+use crate::exit::{ExitCode, code};
 use crate::open::{IfMissing, with};
 use crate::output::{printable, show};
 use crate::projections::{enabled, history_of};

@@ -1,12 +1,11 @@
 //! `filrouge project verify NAME`: exit 0 equal, 1 different.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_projections::{Difference, Verified, verify};
 
 use crate::config::Config;
-use crate::exit::code;
+use crate::exit::{ExitCode, code};
 use crate::open::{IfMissing, refuse_unverified, with};
 use crate::output::{json_for_stdout, print, printable};
 use crate::projections::open_named;

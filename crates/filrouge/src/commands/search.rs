@@ -6,7 +6,6 @@ use filrouge_search::{Excerpt, Hit, Mode, Results, SearchRequest, Zone, started_
 use filrouge_sources::LibraryError;
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use super::index_open::{indexes, update_if_few_changes};
 use super::named_session::in_library;
 use super::source::{
     library_error, print_notices, query_and_close, role_name, show_history, utc_time,
@@ -15,6 +14,7 @@ use crate::cli::Search;
 use crate::config::Config;
 use crate::config::sources::open_with_ledger;
 use crate::exit::Usage;
+use crate::indexes::{indexes, update_if_few_changes};
 use crate::moment::Period;
 use crate::open::Index;
 use crate::output::{first_line, print_stderr};

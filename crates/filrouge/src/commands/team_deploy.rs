@@ -2,11 +2,10 @@
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use crate::cli::Deploy;
 use crate::config::Config;
-use crate::exit::{Usage, report};
+use crate::exit::{ExitCode, Usage, report};
 use crate::open::{IfMissing, OpenStore, with};
 use crate::team::{Deployment, OneShot, Start, exit_code, read_team, repl, run_one_shot};
 

@@ -1,13 +1,13 @@
 //! `filrouge team snapshots import SNAPSHOT --team FILE`
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use filrouge_team::snapshot::import;
 
 use super::team_deploy::report_with_code;
 use super::team_snapshots_show::read;
 use crate::config::Config;
+use crate::exit::ExitCode;
 use crate::open::{IfMissing, with};
 use crate::output::{print_json, print_stderr};
 use crate::team::{Deployment, read_team};

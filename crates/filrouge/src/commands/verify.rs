@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use filrouge_engine::anchor::{AnchorState, Statement};
 use filrouge_store::Ledger;
@@ -14,7 +13,7 @@ use serde_json::json;
 
 use super::named_session::in_ledger;
 use crate::config::Config;
-use crate::exit::{Usage, parse, report as report_error};
+use crate::exit::{ExitCode, Usage, parse, report as report_error};
 use crate::open::{IfMissing, Index, open, operator};
 use crate::output::show;
 

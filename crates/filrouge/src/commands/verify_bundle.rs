@@ -2,14 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use filrouge_engine::bundle::{BundleReport, SignedBy, verify};
 use filrouge_store::verify::Verdict;
 use serde_json::json;
 
 use super::verify::verdict_code;
-use crate::exit::{parse_option, report as report_error};
+use crate::exit::{ExitCode, parse_option, report as report_error};
 use crate::output::{print_stderr, show};
 
 /// The maximum size of a bundle file in bytes, because a bundle is read into memory.

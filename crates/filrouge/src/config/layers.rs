@@ -1,4 +1,4 @@
-//! The layers of settings: flags override the environment, which overrides the file, which overrides the defaults. The
+//! The layers of settings: flags, or the settings of a program that embeds filrouge, override the environment, which overrides the file, which overrides the defaults. The
 //! layer that gives each value is recorded.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::exit::{Result, Usage};
 
+/// The beginning of the names of all environment variables.
+const ENV_PREFIX: &str = "FILROUGE_";
 /// The text of an absent value, and of an empty list.
 pub(super) const NONE: &str = "none";
 
@@ -49,7 +51,9 @@ pub(super) struct Layers<'a> {
     text: &'a str,
     /// The part of the file that no setting has read yet.
     table: DeTable<'a>,
-    flags: BTreeMap<&'static str, String>,
+    /// The values that overrule all other layers, and their origins: flags, and the settings that a program gives which
+    /// embeds filrouge. Each has the name of its environment variable, in lower case and without `FILROUGE_`.
+    given: BTreeMap<String, (String, String)>,
     /// The settings that were read, in order.
     rows: Vec<SettingRow>,
 }
@@ -106,7 +110,7 @@ fn env_variable(name: &str) -> String {
             .find_map(|section| name.strip_prefix(section))
             .unwrap_or(name),
     };
-    format!("FILROUGE_{}", short.replace('.', "_").to_uppercase())
+    format!("{ENV_PREFIX}{}", short.replace('.', "_").to_uppercase())
 }
 
 /// Converts a value of the file to the text of its environment variable; `None` when its type is wrong.
@@ -133,21 +137,21 @@ fn toml_as_text(value_type: ValueType, value: &DeValue<'_>) -> Option<String> {
 }
 
 impl<'a> Layers<'a> {
-    /// Parses the file. `text` is the content of the file at `path`; without a file it is empty. `flags` maps names of
-    /// settings to values.
+    /// Parses the file. `text` is the content of the file at `path`; without a file it is empty. `given` are
+    /// the values that overrule all other layers.
     ///
     /// # Errors
     /// [`Usage`] with the number of the line that is not TOML.
     pub(super) fn new(
         path: Option<&'a Path>,
         text: &'a str,
-        flags: BTreeMap<&'static str, String>,
+        given: BTreeMap<String, (String, String)>,
     ) -> Result<Self> {
         let mut layers = Self {
             path,
             text,
             table: DeTable::new(),
-            flags,
+            given,
             rows: Vec::new(),
         };
         let table = DeTable::parse(text).map_err(|e| layers.malformed_toml(&e))?;
@@ -158,8 +162,13 @@ impl<'a> Layers<'a> {
     /// Returns the rows of all settings that were read, in order. Must be called after all settings were read.
     ///
     /// # Errors
-    /// [`Usage`] for a setting in the file that was not read, and hence is unknown.
+    /// [`Usage`] for a setting that was not read, and hence is unknown.
     pub(super) fn finish(self) -> Result<Vec<SettingRow>> {
+        if let Some(name) = self.given.keys().next() {
+            return Err(Usage::new(format!("unknown setting `{name}`")).with_hint(
+                "docs/settings.md lists the settings; a name here is that of the environment variable in lower case, without FILROUGE_",
+            ));
+        }
         match self.first_unknown("", &self.table) {
             Some((name, span)) => {
                 let detail = format!("unknown field `{name}`");
@@ -343,10 +352,11 @@ impl<'a> Layers<'a> {
             _ => text,
         });
         let in_file = in_file.map(|text| (text, self.file()));
-        if let Some(text) = self.flags.remove(name) {
-            return Ok(Some((text, format!("--{name}"))));
-        }
         let env_variable = env_variable(name);
+        let short = env_variable.trim_start_matches(ENV_PREFIX).to_lowercase();
+        if let Some(given) = self.given.remove(&short) {
+            return Ok(Some(given));
+        }
         match env::var(&env_variable) {
             Ok(text) if !text.is_empty() => Ok(Some((text, env_variable))),
             Ok(_) | Err(env::VarError::NotPresent) => Ok(in_file),

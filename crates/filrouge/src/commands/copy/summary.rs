@@ -1,7 +1,6 @@
 //! The report of a finished copy.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_store::copy::Copied;
 use filrouge_store::verify::Verdict;
@@ -9,7 +8,7 @@ use serde_json::json;
 
 use super::super::verify::write_findings;
 use crate::config::{Config, StoreUrl};
-use crate::exit::code;
+use crate::exit::{ExitCode, code};
 use crate::output::show;
 
 /// Prints the report and returns the exit code: 1 when the source is not intact, because the copy lacks the damaged

@@ -23,7 +23,7 @@ const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The indexes of `sources`, in the same order; `None` when the settings disable them. With `create`, missing ones are
 /// created. They are sealed if there is a keyring.
-pub(super) fn indexes(
+pub(crate) fn indexes(
     config: &Config,
     sources: &[Arc<dyn Source>],
     create: bool,
@@ -52,7 +52,7 @@ fn open(file: &Path, keyring: Option<&Keyring>) -> Result<Arc<dyn TextIndex>, Fa
 
 /// Updates the indexes that a search used, after its results were printed, if they lack only a few changes. The indexes
 /// log their failures; the next search tries again.
-pub(super) fn update_if_few_changes(indexes: &Indexes) {
+pub(crate) fn update_if_few_changes(indexes: &Indexes) {
     let started = Instant::now();
     let is_late = || started.elapsed() >= UPDATE_TIME_MAX;
     for index in indexes.open_all() {
