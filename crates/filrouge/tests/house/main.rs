@@ -76,6 +76,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("filrouge", ANY),
+    ("python", &["filrouge"]),
     ("bench", ANY),
     (
         "voice-agent",
