@@ -146,16 +146,10 @@ impl TurnText {
             ItemBody::new(Role::Tool, Channel::ToolResult, RawJson::parse(&result)?),
         ];
         Ok(StartTurn {
-            request_id: RequestId::new(self.request_id())?,
             question_neutral: Some(JsonText::from_plain(&self.question)),
-            question_translated: None,
-            application: filrouge_types::Application::default(),
-            metadata: None,
-            runtime_context: None,
             items,
             answer_neutral: Some(JsonText::from_plain(&self.answer)),
-            fence: None,
-            release: false,
+            ..StartTurn::new(RequestId::new(self.request_id())?)
         })
     }
 

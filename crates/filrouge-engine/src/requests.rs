@@ -53,6 +53,8 @@ pub struct StartTurn {
     pub items: Vec<ItemBody>,
     /// The answer: closes the turn as finalized.
     pub answer_neutral: Option<JsonText>,
+    /// The newest seq that the session must have; 0 for a session that does not exist yet.
+    pub expected_seq: Option<u64>,
     /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
     pub fence: Option<u64>,
     /// Whether the write also releases the lease.
@@ -83,6 +85,7 @@ impl StartTurn {
             runtime_context: None,
             items: Vec::new(),
             answer_neutral: None,
+            expected_seq: None,
             fence: None,
             release: false,
         }

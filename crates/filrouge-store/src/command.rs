@@ -58,6 +58,8 @@ pub struct Start {
     pub concurrent_turns: ConcurrentTurns,
     /// The values of the application's label ([`filrouge_types::Session::state`]) with which a session gets no new turn.
     pub terminal: Vec<Box<str>>,
+    /// The session's newest seq that the caller expects, 0 for a new session; `None` allows any.
+    pub expected_seq: Option<u64>,
 }
 
 /// Appends items to an open turn, or late items to a closed one.

@@ -71,16 +71,8 @@ impl World {
 
     async fn start(&self, caller: &Caller, session: &str, request: &str) -> Turn {
         let start = StartTurn {
-            request_id: request.parse().unwrap(),
             question_neutral: Some(JsonText::from_plain(request)),
-            question_translated: None,
-            application: filrouge_types::Application::default(),
-            metadata: None,
-            runtime_context: None,
-            items: Vec::new(),
-            answer_neutral: None,
-            fence: None,
-            release: false,
+            ..StartTurn::new(request.parse().unwrap())
         };
         let started = self
             .engine

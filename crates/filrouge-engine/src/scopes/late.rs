@@ -81,6 +81,7 @@ impl TieredLedger {
             reopen: false,
             concurrent_turns: ConcurrentTurns::Allow,
             terminal: Vec::new(),
+            expected_seq: None,
         };
         let put = self.write_to_ledger(command_as(owner, Write::Start(Arc::new(start))));
         match put.await?.outcome {

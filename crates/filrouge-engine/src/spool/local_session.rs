@@ -138,6 +138,9 @@ impl LocalSession {
         match &mut command.write {
             // The seqs here are local, so only the ledger can compare the expected seq with the session's newest one.
             // It does so when the spool is drained.
+            Write::Start(start) if start.expected_seq.is_some() => {
+                Arc::make_mut(start).expected_seq = None;
+            }
             Write::Append(append) if append.expected_seq.is_some() => {
                 Arc::make_mut(append).expected_seq = None;
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use filrouge_store::command::{Append, Outcome, Scope, Write};
 use filrouge_store::record::{Batch, Entry};
-use filrouge_store::rules::refusal::{check_lease, seq_conflict, turn_closed};
+use filrouge_store::rules::refusal::{check_expected_seq, check_lease, turn_closed};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus, unassigned};
 use serde::Serialize;
 
@@ -124,9 +124,7 @@ impl Turns {
         if !is_closed {
             lease_check?;
         }
-        if let Some(expected) = expected_seq.filter(|seq| *seq != last_seq) {
-            return Err(seq_conflict(expected, last_seq));
-        }
+        check_expected_seq(expected_seq, last_seq)?;
         if is_closed && (expected_seq.is_some() || !all_keyed) {
             let is_redacted = turn.deleted_at.is_some();
             return Err(turn_closed(&turn_id, turn.status, is_redacted));

@@ -44,8 +44,8 @@ impl Turns {
     /// Starts a turn, or records a complete one.
     ///
     /// # Errors
-    /// `session_conflict`, `session_closed`, `session_terminated`, `turn_open`, `idempotency_mismatch`, `invalid`,
-    /// `limit_exceeded`, `credential_refused`, and the ledger's errors.
+    /// `session_conflict`, `seq_conflict`, `session_closed`, `session_terminated`, `turn_open`, `idempotency_mismatch`,
+    /// `invalid`, `limit_exceeded`, `credential_refused`, and the ledger's errors.
     pub async fn start(
         &self,
         caller: &Caller,
@@ -255,7 +255,10 @@ impl Turns {
         let reopen = past.is_none();
         let start = self.seal_start(session, event, items, status, close, reopen)?;
         Ok(PreparedStart {
-            start,
+            start: Start {
+                expected_seq: request.expected_seq,
+                ..start
+            },
             masked,
             secrets,
             omissions,
@@ -296,6 +299,7 @@ impl Turns {
                 true => self.settings.calls.terminal_states().to_vec(),
                 false => Vec::new(),
             },
+            expected_seq: None,
         })
     }
 

@@ -69,16 +69,8 @@ pub(crate) fn observation(words: &str) -> ItemBody {
 
 pub(crate) fn start(request: &str, question: &str) -> StartTurn {
     StartTurn {
-        request_id: request_id(request),
         question_neutral: Some(json_text(question)),
-        question_translated: None,
-        application: filrouge_types::Application::default(),
-        metadata: None,
-        runtime_context: None,
-        items: Vec::new(),
-        answer_neutral: None,
-        fence: None,
-        release: false,
+        ..StartTurn::new(request_id(request))
     }
 }
 

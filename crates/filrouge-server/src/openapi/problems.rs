@@ -40,13 +40,13 @@ operation_codes! {
     verifySession: SessionEphemeral;
     recordStream fenced: TurnClosed StreamOpen StreamLost LimitExceeded UnsupportedMediaType;
     getTechnicalStatus: LimitExceeded;
-    startTurn fenced: SessionConflict SessionErased HotUnavailable SessionClosed SessionTerminated TurnBusy TurnOpen
-        TurnRedacted IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
+    startTurn fenced: SessionConflict SessionErased HotUnavailable SeqConflict SessionClosed SessionTerminated TurnBusy
+        TurnOpen TurnRedacted IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
     finalizeTurn fenced: TurnClosed IdempotencyMismatch FinalExists AnswerMissing;
     failTurn fenced: TurnClosed IdempotencyMismatch FinalExists;
     cancelTurn fenced: TurnClosed IdempotencyMismatch FinalExists;
     redactTurn: TurnOpen TurnRedacted IdempotencyMismatch;
-    replaceTurn fenced: SessionClosed TurnBusy TurnOpen TurnRedacted IdempotencyMismatch PartialReplay
+    replaceTurn fenced: SeqConflict SessionClosed TurnBusy TurnOpen TurnRedacted IdempotencyMismatch PartialReplay
         FinalExists CredentialRefused TurnReplaced AnswerMissing;
 }
 

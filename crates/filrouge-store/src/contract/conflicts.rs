@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use filrouge_types::{Channel, ErrorCode, TurnId};
+use filrouge_types::{Channel, Clock, ErrorCode, TurnId, TurnStatus};
 
 use super::fixture::{
     Fixture, answer, anyone, append, body, close, code, fail, finalize, interrupt, item, keyed,
     rid, sid, start, start_with, user,
 };
-use crate::command::{Ending, Write};
+use crate::command::{Ending, Start, Write};
 use crate::record::Batch;
 
 pub async fn a_wrong_expected_seq_is_refused(f: &Fixture) {
@@ -29,6 +29,48 @@ pub async fn a_wrong_expected_seq_is_refused(f: &Fixture) {
     }
     let write = append("s", turn.turn_id, vec![item(Channel::Plan, "p")], Some(1));
     assert_eq!(f.write_append(&who, write).await.unwrap(), (2, 2, false));
+}
+
+pub async fn a_start_with_a_wrong_expected_seq_is_refused(f: &Fixture) {
+    let who = anyone();
+    let expecting = |request: &str, expected: u64| Start {
+        expected_seq: Some(expected),
+        ..start(&who, "s", request, request)
+    };
+    let refusal = async |request: &str, expected: u64| {
+        let refused = f.try_start(&who, expecting(request, expected)).await;
+        let refused = refused.unwrap_err();
+        (refused.code, refused.actual_seq)
+    };
+    // A session that does not exist has the newest seq 0.
+    for wrong in [1, u64::MAX] {
+        let expected = (ErrorCode::SeqConflict, Some(0));
+        assert_eq!(refusal("r1", wrong).await, expected);
+    }
+    assert_eq!(
+        code(f.ledger.session(&who, &sid("s")).await),
+        ErrorCode::SessionNotFound
+    );
+    let first = f.try_start(&who, expecting("r1", 0)).await.unwrap();
+    for wrong in [0, 2, u64::MAX] {
+        let expected = (ErrorCode::SeqConflict, Some(1));
+        assert_eq!(refusal("r2", wrong).await, expected);
+    }
+    // A retry is answered, whatever it expects.
+    let again = f.try_start(&who, expecting("r1", 9)).await.unwrap();
+    assert!(again.replayed && again.turn_id == first.turn_id);
+    let second = f.try_start(&who, expecting("r2", 1)).await.unwrap();
+    assert_eq!((second.first_seq, second.replayed), (2, false));
+    let now = f.clock.now().as_micros() + 1;
+    let interruption = interrupt("s", first.turn_id, now);
+    f.write(&who, interruption).await.unwrap();
+    let reopened = f.try_start(&who, expecting("r1", 0)).await.unwrap();
+    assert_eq!(
+        (reopened.status, reopened.last_seq),
+        (TurnStatus::Open, 4),
+        "the turn itself has added items since its start"
+    );
+    f.assert_intact().await;
 }
 
 pub async fn unknown_and_foreign_turns_are_refused(f: &Fixture) {

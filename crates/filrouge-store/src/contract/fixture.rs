@@ -175,6 +175,7 @@ pub fn start_with(
         reopen: true,
         concurrent_turns: ConcurrentTurns::Allow,
         terminal: Vec::new(),
+        expected_seq: None,
     }
 }
 

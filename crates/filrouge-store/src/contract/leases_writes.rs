@@ -11,7 +11,7 @@ use super::fixture::{
 };
 use super::live_writes::{SECOND, TTL, acquire, checkpoint, queued, under};
 use super::session_writes::{close_session, event, link, metadata, patch, title};
-use crate::command::{Outcome, Scope, SessionPatch, Write};
+use crate::command::{Outcome, Scope, SessionPatch, Start, Write};
 
 /// A session with an open turn, a finalized one, an interrupted one and one that is being recorded.
 pub struct BusySession {
@@ -242,12 +242,20 @@ pub async fn checks_keep_their_order(f: &Fixture) {
         )
     };
     let last = f.last_seq(&who, "s").await;
+    let start_after = |expected| {
+        Write::Start(Arc::new(Start {
+            expected_seq: Some(expected),
+            ..start(&who, "s", "later", "q")
+        }))
+    };
     let closed = append("s", done, vec![keyed("n", "x")], None);
     let otherwise = cancel("s", done);
     let too_far = checkpoint("s", Some(last + 1), None, "{}");
     for (write, behind) in [
         (seq(last + 1), ErrorCode::SeqConflict),
         (seq(0), ErrorCode::SeqConflict),
+        (start_after(last + 1), ErrorCode::SeqConflict),
+        (start_after(0), ErrorCode::SeqConflict),
         (closed, ErrorCode::TurnClosed),
         (otherwise, ErrorCode::TurnClosed),
         (too_far, ErrorCode::Invalid),

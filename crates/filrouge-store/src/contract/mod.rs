@@ -94,8 +94,9 @@ macro_rules! contract_tests {
                 one_close_wins,
             }
             conflicts {
-                a_wrong_expected_seq_is_refused, unknown_and_foreign_turns_are_refused, checks_have_a_fixed_order,
-                a_refused_write_changes_nothing, a_wrong_request_id_is_refused, empty_batches_are_refused,
+                a_wrong_expected_seq_is_refused, a_start_with_a_wrong_expected_seq_is_refused,
+                unknown_and_foreign_turns_are_refused, checks_have_a_fixed_order, a_refused_write_changes_nothing,
+                a_wrong_request_id_is_refused, empty_batches_are_refused,
             }
             drafts {
                 drafts_grow_by_deltas, repeated_chunks_are_not_added_again, a_turn_has_one_recording_at_a_time,
@@ -266,8 +267,9 @@ macro_rules! session_contract_tests {
                 one_close_wins,
             }
             conflicts {
-                a_wrong_expected_seq_is_refused, checks_have_a_fixed_order, a_refused_write_changes_nothing,
-                a_wrong_request_id_is_refused, empty_batches_are_refused,
+                a_wrong_expected_seq_is_refused, a_start_with_a_wrong_expected_seq_is_refused,
+                checks_have_a_fixed_order, a_refused_write_changes_nothing, a_wrong_request_id_is_refused,
+                empty_batches_are_refused,
             }
             drafts {
                 repeated_chunks_are_not_added_again, a_turn_has_one_recording_at_a_time, drafts_become_items,

@@ -2,7 +2,7 @@
 
 use filrouge_types::{ErrorCode, Failure, Result, TurnStatus};
 
-use super::refusal::seq_conflict;
+use super::refusal::check_expected_seq;
 use super::writing::{
     ActiveWrite, append_to_turn, check_count, check_finals, check_not_empty, check_unique_ids,
     turn_closed,
@@ -34,11 +34,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, append: &Append) -> Resul
         Ok(None) => {}
     }
     lease::check_and_release(w, &mut session)?;
-    if let Some(expected) = append.expected_seq
-        && expected != session.head.last_seq
-    {
-        return Err(seq_conflict(expected, session.head.last_seq));
-    }
+    check_expected_seq(append.expected_seq, session.head.last_seq)?;
     if row.status != TurnStatus::Open {
         if !takes_late(&row, &append.batch) {
             return Err(turn_closed(&row));

@@ -1,7 +1,7 @@
 //! The failures with which the rules refuse a write. Callers that refuse a write before it reaches the rules also use
 //! them.
 
-use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, Result, TurnId, TurnStatus};
 
 pub use super::lease::check_lease;
 
@@ -17,11 +17,17 @@ pub fn turn_closed(id: &TurnId, status: TurnStatus, is_redacted: bool) -> Failur
     }
 }
 
-/// The refusal of a write whose `expected_seq` differs from `actual`, the session's newest seq.
-pub fn seq_conflict(expected: u64, actual: u64) -> Failure {
+/// Refuses a write whose `expected_seq` differs from `actual`, the session's newest seq.
+///
+/// # Errors
+/// `seq_conflict`.
+pub fn check_expected_seq(expected: Option<u64>, actual: u64) -> Result<()> {
+    let Some(expected) = expected.filter(|seq| *seq != actual) else {
+        return Ok(());
+    };
     let detail = format!("expected_seq is {expected}, the session's newest seq is {actual}");
     let mut failure = Failure::new(ErrorCode::SeqConflict, detail)
-        .with_hint("read the items after expected_seq, then append again");
+        .with_hint("read the items after expected_seq, then write again");
     failure.actual_seq = Some(actual);
-    failure
+    Err(failure)
 }

@@ -8,6 +8,7 @@ use filrouge_types::{
 };
 
 use super::lease;
+use super::refusal::check_expected_seq;
 use super::session::set_title;
 use super::writing::{
     ActiveWrite, append_batch, append_to_turn, check_count, check_finals, check_not_empty,
@@ -44,6 +45,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Arc<Start>) -> Re
         Some(session) => lease::check_and_release(w, session)?,
         None => lease::check_no_fence(w.scope)?,
     }
+    let last_seq = existing.as_ref().map_or(0, |session| session.head.last_seq);
+    check_expected_seq(start.expected_seq, last_seq)?;
     if let Some(session) = existing.as_ref().filter(|_| start.event.replaces.is_none()) {
         lease::check_can_continue(session, &start.terminal)?;
     }

@@ -38,16 +38,8 @@ fn text(plain: &str) -> Option<JsonText> {
 /// The start of a turn with a question in the neutral language.
 pub(crate) fn turn_start(request: &str, question: &str) -> StartTurn {
     StartTurn {
-        request_id: RequestId::new(request).unwrap(),
         question_neutral: text(question),
-        question_translated: None,
-        application: filrouge_types::Application::default(),
-        metadata: None,
-        runtime_context: None,
-        items: Vec::new(),
-        answer_neutral: None,
-        fence: None,
-        release: false,
+        ..StartTurn::new(RequestId::new(request).unwrap())
     }
 }
 

@@ -54,6 +54,9 @@ fn record_turns(writer: &Writer, session: &str) {
         json!({ "items": [text_item("i2", "assistant", "thought", "?")], "expected_seq": 1 });
     let conflict = writer.client.post(&format!("{path}/items"), &stale);
     assert_eq!(conflict.fails(409, "seq_conflict")["actual_seq"], 2);
+    let stale = json!({ "request_id": "r2", "question_neutral": "?", "expected_seq": 1 });
+    let conflict = writer.client.post(&turns, &stale);
+    assert_eq!(conflict.fails(409, "seq_conflict")["actual_seq"], 2);
     let answer = json!({ "answer_neutral": format!("{CANARY}!") });
     let done = writer.post(&format!("{path}/finalize"), &answer, 200);
     assert_eq!(done["status"], "finalized");

@@ -159,6 +159,44 @@ fn items_are_appended_once() {
 }
 
 #[test]
+fn a_turn_starts_only_at_the_expected_seq() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let start = |request: &str, expected: u64| {
+        let body =
+            json!({ "request_id": request, "question_neutral": "?", "expected_seq": expected });
+        client.post("/s/turns", &body)
+    };
+    let problem = start("r1", 3).fails(409, "seq_conflict");
+    assert_eq!(problem["actual_seq"], 0);
+    client.get("/s").fails(404, "session_not_found");
+    let turn = start("r1", 0).wrote(201);
+    assert_eq!(start("r1", 0).wrote(200)["replayed"], true);
+    let problem = start("r2", 0).fails(409, "seq_conflict");
+    assert_eq!(problem["actual_seq"], 1);
+    assert_eq!(start("r2", 1).wrote(201)["first_seq"], 2);
+    // Of two writers that expect the same seq, one writes.
+    start("r3", 1).fails(409, "seq_conflict");
+    let turn = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
+    client
+        .post(
+            &format!("{turn}/finalize"),
+            &json!({ "answer_neutral": "." }),
+        )
+        .wrote(200);
+    let replacement = |expected: u64| {
+        let body = json!({ "request_id": "r4", "question_neutral": "?", "answer_neutral": "!", "expected_seq": expected });
+        client.post(&format!("{turn}/replace"), &body)
+    };
+    let problem = replacement(2).fails(409, "seq_conflict");
+    assert_eq!(problem["actual_seq"], 3);
+    replacement(3).wrote(201);
+    server.stop();
+    world.verify();
+}
+
+#[test]
 fn the_first_finalize_wins() {
     let world = World::new();
     let server = world.serve();

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use filrouge_types::ErrorCode;
+use filrouge_store::Durability;
+use filrouge_types::{ErrorCode, JsonText};
 
-use super::world::{ConnectionState, SpoolProcess, SpoolWorld, expected_texts, operator, sid};
+use super::world::{
+    ConnectionState, SpoolProcess, SpoolWorld, expected_texts, operator, sid, user,
+};
+use crate::StartTurn;
 use crate::caller::Caller;
 use crate::spool::SpoolAdmin;
 
@@ -192,4 +196,32 @@ async fn a_process_whose_lease_was_lost_loses_no_write_on_a_full_disk() {
         let expected = expected_texts(0..1).into_iter().chain(expected_texts(2..3));
         assert_eq!(world.texts(&s).await, expected.collect::<Vec<_>>());
     }
+}
+
+/// The spool cannot know the session's newest seq, so the ledger compares it in the drain.
+#[tokio::test]
+async fn a_queued_start_is_written_only_if_the_session_has_the_expected_seq() {
+    let (world, s) = (SpoolWorld::new(), sid("s"));
+    let process = world.process();
+    process.webhook(&s, 0).await.unwrap();
+    let fence = process.resume(&s, "h").await.unwrap().fence;
+    process.connection.set(ConnectionState::Down);
+    for (request, expected) in [("stale", 2), ("r1", 3)] {
+        let start = StartTurn {
+            question_neutral: Some(JsonText::from_plain(request)),
+            expected_seq: Some(expected),
+            fence: Some(fence),
+            ..StartTurn::new(request.parse().unwrap())
+        };
+        let turns = &process.engine.turns;
+        let started = turns.start(&Caller::from(&user("ada")), s.clone(), start);
+        assert_eq!(started.await.unwrap().durability, Durability::Spooled);
+    }
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
+    let expected = ["r0 ask", "r0 saw", "r0 said", "r1"];
+    assert_eq!(world.texts(&s).await, expected);
+    let dead = spool_admin(&world).list(true).unwrap();
+    let codes: Vec<_> = dead.iter().map(|line| line.code.as_deref()).collect();
+    assert_eq!(codes, [Some("seq_conflict")]);
 }

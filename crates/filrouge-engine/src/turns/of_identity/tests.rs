@@ -33,16 +33,10 @@ async fn pages_end_at_the_byte_limit() {
         for (n, mib) in sizes.into_iter().enumerate() {
             let large = format!(r#"{{"k":"{}"}}"#, "x".repeat(mib << 20));
             let start = StartTurn {
-                request_id: format!("r{n}").parse().unwrap(),
                 question_neutral: Some(JsonText::from_plain("q")),
-                question_translated: None,
-                application: filrouge_types::Application::default(),
                 metadata: Some(RawJson::parse(&large).unwrap()),
-                runtime_context: None,
-                items: Vec::new(),
                 answer_neutral: Some(JsonText::from_plain("a")),
-                fence: None,
-                release: false,
+                ..StartTurn::new(format!("r{n}").parse().unwrap())
             };
             let turn = engine.turns.start(&ada, session.parse().unwrap(), start);
             expected.insert(0, turn.await.unwrap().turn_id);

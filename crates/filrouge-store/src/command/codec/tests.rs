@@ -108,29 +108,34 @@ fn a_start() -> impl Strategy<Value = Write> {
         some_entries(),
         any::<bool>(),
         an_object(),
+        proptest::option::of(any::<u64>()),
     );
-    parts.prop_map(|(session, request, entries, flag, metadata)| {
-        let event = StartEvent {
-            request_id: RequestId::new(request).unwrap(),
-            identity_id: None,
-            fingerprint: [9; 16],
-            replaces: flag.then(|| TurnId::from_bytes([3; 16])),
-            application: filrouge_types::Application {
-                pipeline_name: Some("p".into()),
-                ..filrouge_types::Application::new(flag)
-            },
-            metadata: Some(metadata),
-        };
-        Write::Start(Arc::new(Start {
-            session,
-            event,
-            batch: Batch::pack(entries, &OsEntropy).unwrap(),
-            status: [TurnStatus::Open, TurnStatus::Finalized][usize::from(flag)],
-            reopen: flag,
-            concurrent_turns: [ConcurrentTurns::Allow, ConcurrentTurns::Reject][usize::from(flag)],
-            terminal: vec!["DONE".into()],
-        }))
-    })
+    parts.prop_map(
+        |(session, request, entries, flag, metadata, expected_seq)| {
+            let event = StartEvent {
+                request_id: RequestId::new(request).unwrap(),
+                identity_id: None,
+                fingerprint: [9; 16],
+                replaces: flag.then(|| TurnId::from_bytes([3; 16])),
+                application: filrouge_types::Application {
+                    pipeline_name: Some("p".into()),
+                    ..filrouge_types::Application::new(flag)
+                },
+                metadata: Some(metadata),
+            };
+            Write::Start(Arc::new(Start {
+                session,
+                event,
+                batch: Batch::pack(entries, &OsEntropy).unwrap(),
+                status: [TurnStatus::Open, TurnStatus::Finalized][usize::from(flag)],
+                reopen: flag,
+                concurrent_turns: [ConcurrentTurns::Allow, ConcurrentTurns::Reject]
+                    [usize::from(flag)],
+                terminal: vec!["DONE".into()],
+                expected_seq,
+            }))
+        },
+    )
 }
 
 fn an_append() -> impl Strategy<Value = Write> {

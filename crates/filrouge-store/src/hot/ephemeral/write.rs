@@ -1,5 +1,7 @@
 //! Writes: the rules run on the cached rows, and one commit stores the changed rows in the hot store.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, Result, TurnId};
@@ -132,22 +134,8 @@ impl EphemeralSessions {
         };
         let mut group = CommitGroup::begin(&rows.rows, Lane::FIRST, ctx.keyring)?;
         let written = self.written_turn(command);
-        if let Write::Start(start) = &command.write {
-            for id in self.idle_turns(rows, &ctx, written) {
-                let interrupt = Interrupt {
-                    session_id: start.session.session_id.clone(),
-                    turn_id: id,
-                    before: self.idle_since(ctx.now),
-                    stream: None,
-                };
-                let interruption = Command {
-                    scope: Scope::new(command.scope.tenant.clone(), Viewer::Operator),
-                    write: Write::Interrupt(interrupt),
-                };
-                rules::apply(&mut rows.rows, &mut group, &ctx, &interruption)?;
-            }
-        }
-        let outcome = rules::apply(&mut rows.rows, &mut group, &ctx, command)?;
+        let command = self.interrupt_idle_turns(rows, &mut group, &ctx, command)?;
+        let outcome = rules::apply(&mut rows.rows, &mut group, &ctx, &command)?;
         let mut trimmed = 0;
         if rows.is_changed() && is_limited(&command.write) {
             trimmed = rows.trim(&TrimContext {
@@ -157,6 +145,47 @@ impl EphemeralSessions {
             })?;
         }
         Ok((outcome, trimmed))
+    }
+
+    /// Interrupts idle turns before a start; returns the command to apply afterwards. The interruptions add items, so
+    /// the newest seq that a start expects is compared here, before them.
+    fn interrupt_idle_turns<'a>(
+        &self,
+        rows: &mut EphemeralRows,
+        group: &mut CommitGroup,
+        ctx: &RuleContext<'_>,
+        command: &'a Command,
+    ) -> Result<Cow<'a, Command>> {
+        let Write::Start(start) = &command.write else {
+            return Ok(Cow::Borrowed(command));
+        };
+        let last_seq = rows.head().map_or(0, |head| head.last_seq);
+        if start.expected_seq.is_some_and(|seq| seq != last_seq) {
+            // The rules refuse this start or find a replay. Neither interrupts turns.
+            return Ok(Cow::Borrowed(command));
+        }
+        let idle = self.idle_turns(rows, ctx, self.written_turn(command));
+        for id in &idle {
+            let interrupt = Interrupt {
+                session_id: start.session.session_id.clone(),
+                turn_id: *id,
+                before: self.idle_since(ctx.now),
+                stream: None,
+            };
+            let interruption = Command {
+                scope: Scope::new(command.scope.tenant.clone(), Viewer::Operator),
+                write: Write::Interrupt(interrupt),
+            };
+            rules::apply(&mut rows.rows, group, ctx, &interruption)?;
+        }
+        let mut command = Cow::Borrowed(command);
+        if start.expected_seq.is_some()
+            && !idle.is_empty()
+            && let Write::Start(start) = &mut command.to_mut().write
+        {
+            Arc::make_mut(start).expected_seq = None;
+        }
+        Ok(command)
     }
 
     /// The open turns without recent writes, except the turn `starting`. No sweep covers ephemeral sessions, so the

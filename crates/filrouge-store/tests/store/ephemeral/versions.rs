@@ -373,6 +373,29 @@ async fn idle_turns_are_interrupted_by_the_next_turn() {
     );
 }
 
+/// The caller of a start knows nothing of the items of interruptions that this start causes.
+#[tokio::test]
+async fn a_start_expects_the_seq_before_its_interruptions() {
+    let (store, who) = (Store::fake(), anyone());
+    let f = store.process_and_fixture().1;
+    let idle_turn = f.start(&who, "s", "r1").await;
+    store.clock.advance(20 * 60 * 1_000_000);
+    let commits = store.hot.commits();
+    let mut next = start(&who, "s", "r2", "q");
+    next.expected_seq = Some(2);
+    let refused = f.try_start(&who, next.clone()).await.unwrap_err();
+    assert_eq!(
+        (refused.code, refused.actual_seq),
+        (ErrorCode::SeqConflict, Some(1))
+    );
+    assert_eq!(store.hot.commits(), commits);
+    next.expected_seq = Some(1);
+    let turn = f.try_start(&who, next).await.unwrap();
+    assert_eq!(turn.first_seq, 3);
+    let interrupted = read_turn(&f, &who, idle_turn.turn_id).await.unwrap();
+    assert_eq!(interrupted.status, TurnStatus::Interrupted);
+}
+
 /// Sessions that are not cached are loaded again.
 #[tokio::test]
 async fn the_cache_is_bounded() {
