@@ -1,6 +1,7 @@
 //! Turns and their items: start, append, end, replace, import, read.
 
 use filrouge_store::read::{ItemPage, TurnOrder, TurnPage, TurnQuery};
+use filrouge_store::record::Seqs;
 use filrouge_types::{Item, ItemId, RequestId, Result, SessionId, Turn, TurnId, TurnStatus};
 
 use crate::caller::{Caller, Permission};
@@ -148,6 +149,22 @@ impl Turns {
         self.ledger
             .items_before(scope, session, before, limit)
             .await
+    }
+
+    /// The items at those of these seqs after `after` that the session has, ascending. The cursor is the last seq of a
+    /// page that its limit in bytes has ended. The caller limits the number of seqs.
+    ///
+    /// # Errors
+    /// As [`Self::items`].
+    pub async fn items_at(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        seqs: Seqs,
+        after: u64,
+    ) -> Result<ItemPage> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger.items_at(scope, session, seqs, after).await
     }
 
     /// The item of a session with this caller's key; `None` if the session has none.

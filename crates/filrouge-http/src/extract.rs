@@ -6,5 +6,7 @@ mod reworded;
 mod scope;
 
 pub use body::{Body, OptionalBody, RawBody, UploadBody};
-pub use query::{AnyQuery, Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
+pub use query::{
+    AnyQuery, Cursor, LIMIT_MAX, Limit, NoParameters, Query, SeqList, WAIT_MAX_MS, wait,
+};
 pub use scope::{SessionAccess, TenantAccess, TurnAccess};

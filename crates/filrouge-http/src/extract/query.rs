@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use filrouge_store::record::Seqs;
 use filrouge_types::{ErrorCode, Timestamp};
 use percent_encoding::percent_decode_str;
 use serde::de::{DeserializeOwned, Error as _};
@@ -156,7 +157,33 @@ impl<'de> Deserialize<'de> for Cursor {
     }
 }
 
+/// A set of at most [`LIMIT_MAX`] seqs: numbers and ranges, separated by commas.
+pub struct SeqList(Seqs);
+
+impl From<SeqList> for Seqs {
+    fn from(list: SeqList) -> Self {
+        list.0
+    }
+}
+
+impl<'de> Deserialize<'de> for SeqList {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        let ranges: Option<Vec<_>> = text.split(',').map(Seqs::parse_range).collect();
+        let seqs = ranges.and_then(Seqs::from_ranges);
+        let seqs = seqs.filter(|seqs| seqs.count() <= LIMIT_MAX as u64);
+        seqs.map(Self).ok_or_else(|| {
+            let message = "no seqs and ranges of seqs, such as 3,9,12-15";
+            D::Error::custom(format_args!("{message}, of at most {LIMIT_MAX} items"))
+        })
+    }
+}
+
 schemas! {
+    SeqList: ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some("^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"))
+        .build();
     Cursor: ObjectBuilder::new()
         .schema_type(Type::String)
         .pattern(Some("^[0-9]{1,19}$"))
@@ -222,6 +249,8 @@ pub fn wait(requested: Option<u64>) -> Result<Duration, Problem> {
 #[cfg(test)]
 mod tests {
     use filrouge_types::{IdentityId, TurnStatus};
+    use serde::de::IntoDeserializer;
+    use serde::de::value::StrDeserializer;
 
     use super::*;
 
@@ -291,6 +320,38 @@ mod tests {
             failure.detail,
             "the parameter `x` is not UTF-8 after percent-decoding"
         );
+    }
+
+    #[test]
+    fn seqs_are_parsed() {
+        let parse = |text: &str| {
+            let text: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+            SeqList::deserialize(text)
+                .ok()
+                .map(|list| list.0.to_string())
+        };
+        for (text, expected) in [
+            ("3", "3"),
+            ("3,9,12-15", "3 9 12-15"),
+            ("6,5,4-5,6", "4-6"),
+            ("1-500", "1-500"),
+            ("18446744073709551615", "18446744073709551615"),
+        ] {
+            assert_eq!(parse(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in [
+            "",
+            "3,",
+            "0",
+            "5-4",
+            "3 9",
+            "a",
+            "1-501",
+            "1-300,400-600",
+            "18446744073709551616",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
     }
 
     #[test]

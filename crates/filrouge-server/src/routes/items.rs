@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::openapi::{CreatedResponse, LastEventId, PageOrStreamResponse};
 use crate::routes::tail;
 use filrouge_http::access::may;
-use filrouge_http::extract::{Body, Cursor, Limit, SessionAccess, TurnAccess};
+use filrouge_http::extract::{Body, Cursor, Limit, SeqList, SessionAccess, TurnAccess};
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{RouteResult, created, page};
 use filrouge_http::tail::open_tail;
@@ -60,6 +60,9 @@ pub(super) struct ItemsQuery {
     order: ItemOrder,
     /// Only the item with this key; without any other parameter.
     item_id: Option<ItemId>,
+    /// Only the items at these seqs, such as `3,9,12-15`, at most 500; without any other parameter except `cursor`.
+    #[param(inline)]
+    seqs: Option<SeqList>,
     /// The maximum number of items.
     #[serde(default)]
     #[param(inline)]
@@ -78,9 +81,10 @@ impl ItemsQuery {
         let is_descending = self.order == ItemOrder::Desc;
         let [after, before] = [self.after, self.before].map(|seq| seq.is_some());
         let (cursor, item_id) = (self.cursor.is_some(), self.item_id.is_some());
-        let (detail, hint) = if wants_stream && (is_descending || before || item_id) {
+        let seqs = self.seqs.is_some();
+        let (detail, hint) = if wants_stream && (is_descending || before || item_id || seqs) {
             (
-                "order=desc, before and item_id: only for pages",
+                "order=desc, before, item_id and seqs: only for pages",
                 "a stream begins with after; for a page, leave out the header accept",
             )
         } else if cursor && (wants_stream || after || before) {
@@ -92,6 +96,11 @@ impl ItemsQuery {
             (
                 "item_id: only without after, before, order and cursor",
                 "item_id selects one item",
+            )
+        } else if seqs && (after || before || item_id || is_descending) {
+            (
+                "seqs: only without after, before, order and item_id",
+                "seqs selects the items",
             )
         } else if is_descending && after {
             (
@@ -152,6 +161,10 @@ async fn read_page(
         return Ok((item.into_iter().collect(), None));
     }
     let cursor = query.cursor.map(Into::into);
+    if let Some(seqs) = query.seqs {
+        let after = cursor.unwrap_or(0);
+        return turns.items_at(caller, session, seqs.into(), after).await;
+    }
     match query.order {
         ItemOrder::Asc => {
             let after = cursor.or(query.after).unwrap_or(0);

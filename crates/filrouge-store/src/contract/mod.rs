@@ -198,6 +198,7 @@ macro_rules! contract_tests {
             paging {
                 sessions_are_paged_while_others_write, turns_are_paged_while_others_write, items_are_paged,
                 items_are_paged_from_the_newest, large_items_are_paged_from_the_newest, an_item_is_found_by_its_key,
+                items_are_found_by_their_seqs, large_items_are_found_by_their_seqs,
                 the_newest_finalized_turns_are_paged, turns_are_filtered_by_status, invalid_cursors_are_refused,
                 invalid_cursors_of_sessions_are_refused, sessions_are_filtered,
             }
@@ -349,7 +350,8 @@ macro_rules! session_contract_tests {
             }
             paging {
                 turns_are_paged_while_others_write, items_are_paged, items_are_paged_from_the_newest,
-                an_item_is_found_by_its_key, the_newest_finalized_turns_are_paged, turns_are_filtered_by_status, invalid_cursors_are_refused,
+                an_item_is_found_by_its_key, items_are_found_by_their_seqs, the_newest_finalized_turns_are_paged,
+                turns_are_filtered_by_status, invalid_cursors_are_refused,
             }
             patches {
                 each_field_is_patched_separately, metadata_is_patched_by_members,

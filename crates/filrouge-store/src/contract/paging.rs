@@ -7,6 +7,7 @@ use super::fixture::{
 };
 use crate::command::{NewSession, SessionFilter, Write};
 use crate::read::{TurnOrder, TurnQuery};
+use crate::record::Seqs;
 
 fn query(
     order: TurnOrder,
@@ -146,7 +147,8 @@ pub async fn items_are_paged_from_the_newest(f: &Fixture) {
         assert_eq!(next, (first > 1).then(|| first.to_string()));
     }
     f.create(&who, "empty").await.unwrap();
-    let empty = f.ledger.items_before(&who, &sid("empty"), u64::MAX, 4);
+    let session = sid("empty");
+    let empty = f.ledger.items_before(&who, &session, u64::MAX, 4);
     assert_eq!(empty.await.unwrap(), (Vec::new(), None));
 }
 
@@ -170,6 +172,75 @@ pub async fn large_items_are_paged_from_the_newest(f: &Fixture) {
         }
     }
     assert_eq!(seqs, (1..=13).rev().collect::<Vec<_>>());
+}
+
+pub async fn items_are_found_by_their_seqs(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    for n in 0..20 {
+        let batch = (0..n % 5 + 1).map(|_| item(Channel::Plan, "p")).collect();
+        f.append(&who, &turn, batch).await.unwrap();
+    }
+    let all = f.items(&who, "s", 500).await;
+    let last = f.last_seq(&who, "s").await;
+    let read = async |ranges: &[(u64, u64)], after: u64| {
+        let seqs = Seqs::from_ranges(ranges.iter().copied()).unwrap();
+        let (page, next) = f
+            .ledger
+            .items_at(&who, &sid("s"), seqs.clone(), after)
+            .await
+            .unwrap();
+        assert_eq!(next, None);
+        let wanted = all.iter().filter(|i| seqs.contains(i.seq) && i.seq > after);
+        assert!(page.iter().eq(wanted), "{ranges:?} after {after}");
+        page.len()
+    };
+    for seq in 1..=last {
+        assert_eq!(read(&[(seq, seq)], 0).await, 1);
+    }
+    assert_eq!(
+        read(&[(1, 1), (3, 3), (7, 12), (last, u64::MAX)], 0).await,
+        9
+    );
+    assert_eq!(read(&[(1, 1), (3, 3), (7, 12)], 3).await, 6);
+    assert_eq!(read(&[(1, 4)], u64::MAX).await, 0);
+    assert_eq!(read(&[(last + 1, u64::MAX)], 0).await, 0);
+    assert_eq!(read(&[(2, u64::MAX)], 0).await as u64, last - 1);
+    let session = sid("none");
+    let absent = f.ledger.items_at(&who, &session, Seqs::default(), 0);
+    assert_eq!(code(absent.await), ErrorCode::SessionNotFound);
+}
+
+pub async fn large_items_are_found_by_their_seqs(f: &Fixture) {
+    let who = anyone();
+    let turn = f.start(&who, "s", "r").await;
+    // Eight of them reach the limit of a page in bytes.
+    let large = "x".repeat(1 << 20);
+    for _ in 0..14 {
+        let batch = vec![item(Channel::Plan, &large)];
+        f.append(&who, &turn, batch).await.unwrap();
+    }
+    for ranges in [
+        vec![(2, 15)],
+        (2..=15).step_by(2).map(|seq| (seq, seq)).collect(),
+        vec![(1, 4), (6, 15)],
+    ] {
+        let seqs = Seqs::from_ranges(ranges).unwrap();
+        let (mut read, mut after, mut pages) = (Vec::new(), 0, 0);
+        loop {
+            let session = sid("s");
+            let page = f.ledger.items_at(&who, &session, seqs.clone(), after);
+            let (page, next) = page.await.unwrap();
+            read.extend(page.iter().map(|i| i.seq));
+            pages += 1;
+            match next {
+                Some(next) => after = next.parse().unwrap(),
+                None => break,
+            }
+        }
+        assert_eq!(read, seqs.iter().collect::<Vec<_>>());
+        assert_eq!(pages > 1, seqs.count() > 7, "{seqs}");
+    }
 }
 
 pub async fn an_item_is_found_by_its_key(f: &Fixture) {

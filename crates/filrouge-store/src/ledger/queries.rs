@@ -15,6 +15,7 @@ use crate::read::{
     ChangeCursor, ChangePage, DraftUpdate, Findings, ItemPage, LedgerSnapshot, SessionPage,
     TurnPage, TurnQuery,
 };
+use crate::record::Seqs;
 use crate::verify::{Finding, VerificationReport};
 
 impl dyn Ledger + '_ {
@@ -205,6 +206,24 @@ impl dyn Ledger + '_ {
     ) -> Result<ItemPage> {
         self.query_session(scope, session, move |snapshot, scope, session| {
             snapshot.items_before(scope, session, before, limit)
+        })
+        .await
+    }
+
+    /// The items at those of these seqs after `after` that the session has, ascending. The cursor is the last seq of a
+    /// page that its limit in bytes has ended. The caller limits the number of seqs.
+    ///
+    /// # Errors
+    /// `session_not_found`, `integrity_error`.
+    pub async fn items_at(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        seqs: Seqs,
+        after: u64,
+    ) -> Result<ItemPage> {
+        self.query_session(scope, session, move |snapshot, scope, session| {
+            snapshot.items_at(scope, session, &seqs, after)
         })
         .await
     }

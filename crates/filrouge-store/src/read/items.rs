@@ -5,7 +5,7 @@ use filrouge_types::{Item, ItemId, Result, SessionId};
 use super::{Redactions, VerifiedSession, VerifiedSnapshot, genesis_for, in_session};
 use crate::chain::Link;
 use crate::command::Scope;
-use crate::record::{RecordFaultKind, RecordRow};
+use crate::record::{RecordFaultKind, RecordRow, Seqs};
 use crate::rows::{RECORDS_BYTES, SEQ_MAX, View};
 
 /// The maximum number of records of a page's first read.
@@ -174,6 +174,26 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             return Err(loaded.integrity_failure(Some(seq), "the item's key names another item"));
         }
         Ok(Some(item))
+    }
+
+    /// The items at those of these seqs after `after` that the session has, ascending. The cursor is the last seq of a
+    /// page that its limit in bytes has ended. The caller limits the number of seqs.
+    ///
+    /// # Errors
+    /// As [`Self::items`].
+    pub fn items_at(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        seqs: &Seqs,
+        after: u64,
+    ) -> Result<ItemPage> {
+        let loaded = self.get(scope, session)?;
+        let after = after.min(SEQ_MAX);
+        let ranges = seqs
+            .ranges()
+            .map(|(first, last)| (first.max(after + 1), last));
+        in_session(session, self.items_at_seqs(&loaded, ranges))
     }
 
     /// The summaries that the session's head names, newest first, without those that were trimmed and those of turns

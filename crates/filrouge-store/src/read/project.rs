@@ -4,6 +4,7 @@ mod item_cache;
 
 use filrouge_types::{Item, Result, Timestamp, Turn, TurnId};
 
+use super::items::ItemPage;
 use super::lists::ListedTurn;
 use super::span::memory_limit_failure;
 use super::{VerifiedSession, VerifiedSnapshot};
@@ -143,6 +144,36 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         ItemCache::new(self, session).close(row)
     }
 
+    /// The items at those of these seqs that the session has, ascending. Reads each record once. The page ends when the
+    /// records that were read reach [`RECORDS_BYTES`]; then the cursor is its last seq.
+    pub(super) fn items_at_seqs(
+        &self,
+        session: &VerifiedSession,
+        seqs: impl Iterator<Item = (u64, u64)>,
+    ) -> Result<ItemPage> {
+        let oldest = self.view.first_seq(session.pk)?;
+        let newest = session.head.last_seq;
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        let mut cache = ItemCache::new(self, session);
+        for (first, last) in seqs {
+            let (first, last) = (first.max(oldest), last.min(newest));
+            for seq in first..=last {
+                if !cache.contains(seq) {
+                    if bytes >= RECORDS_BYTES {
+                        let end = page.last().map(|item: &Item| item.seq.to_string());
+                        return Ok((page, end));
+                    }
+                    // The seqs ascend, so the records read so far are not needed again.
+                    cache.drop_runs();
+                    let items = usize::try_from(last - seq + 1).unwrap_or(usize::MAX);
+                    bytes += cache.read_range(seq, last, items.min(ITEMS_AT_ONCE))?;
+                }
+                page.push(cache.item(seq)?.clone());
+            }
+        }
+        Ok((page, None))
+    }
+
     /// One item of a session.
     pub(crate) fn item_at(&self, session: &VerifiedSession, seq: u64) -> Result<Item> {
         ItemCache::new(self, session).item(seq).cloned()
@@ -182,5 +213,5 @@ const TURNS_AT_ONCE: usize = 128;
 /// The number of records that are read at once for the items of one turn.
 const RECORDS_OF_TURN: usize = 8;
 
-/// The number of items that are read at once to find a turn's late ones.
+/// The number of items that are read at once to find a turn's late ones, and of records for a range of seqs.
 const ITEMS_AT_ONCE: usize = 256;

@@ -125,6 +125,7 @@ fn session_content(client: &Client, session: &str) -> Value {
         "items": all("/items", &["seq", "role", "channel", "parts", "model"]),
         "newest items": all("/items?order=desc", &["seq", "role", "channel", "parts", "model"]),
         "by key": all("/items?item_id=i1", &["seq", "parts"]),
+        "by seq": all("/items?seqs=1,3-4", &["seq", "parts"]),
         "turns": all("/turns", &turn),
         "finalized": all("/turns?status=finalized", &turn),
         "events": all("/events", &["key", "kind"]),

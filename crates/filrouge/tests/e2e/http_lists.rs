@@ -133,6 +133,55 @@ fn items_are_read_from_the_newest_and_by_key() {
 }
 
 #[test]
+fn items_are_read_by_their_seqs() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for n in 1..=30 {
+        record_turn(&client, "s", n);
+    }
+    let seqs = |query: &str| -> Vec<u64> {
+        let page = client.get_body(&format!("/s/items?{query}"));
+        assert_eq!(page["next_cursor"], Value::Null, "{query}");
+        let items = page["data"].as_array().unwrap().iter();
+        items.map(|i| i["seq"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(seqs("seqs=3,9,12-15"), [3, 9, 12, 13, 14, 15]);
+    assert_eq!(seqs("seqs=9,3,3-4"), [3, 4, 9]);
+    assert_eq!(seqs("seqs=3,9,12-15&cursor=12"), [13, 14, 15]);
+    assert_eq!(seqs("seqs=59-70"), [59, 60]);
+    assert_eq!(seqs("seqs=61"), []);
+    assert_eq!(seqs("seqs=1-500"), (1..=60).collect::<Vec<_>>());
+    let found = client.get_body("/s/items?seqs=9");
+    assert_eq!(found, client.get_body("/s/items?seqs=9-9"));
+    let listed = client.get_body("/s/items?after=8&limit=1");
+    assert_eq!(found["data"], listed["data"]);
+    for refused in [
+        "seqs=",
+        "seqs=0",
+        "seqs=5-4",
+        "seqs=3,x",
+        "seqs=1-501",
+        "seqs=3&after=2",
+        "seqs=3&order=desc",
+        "seqs=3&order=desc&before=9",
+        "seqs=3&item_id=a",
+    ] {
+        let problem = client.get(&format!("/s/items?{refused}"));
+        let problem = problem.fails(422, "invalid");
+        assert!(problem["hint"].is_string(), "{refused}: {problem}");
+    }
+    let headers = [("accept", "text/event-stream")];
+    client
+        .send("GET", "/s/items?seqs=3", None, &headers)
+        .fails(422, "invalid");
+    client
+        .get("/none/items?seqs=3")
+        .fails(404, "session_not_found");
+    server.stop();
+}
+
+#[test]
 fn turns_are_paged_from_either_end() {
     let world = World::new();
     let server = world.serve();

@@ -12,11 +12,12 @@ fn comparable_parts(response: &Response, id: &str) -> (u16, Vec<String>, String)
 }
 
 /// The reads of a session that name no turn.
-const SESSION_READS: [&str; 10] = [
+const SESSION_READS: [&str; 11] = [
     "",
     "/items",
     "/items?order=desc",
     "/items?item_id=i",
+    "/items?seqs=1-3",
     "/turns",
     "/turns?request_id=r",
     "/turns?status=finalized",

@@ -15,6 +15,11 @@ const PREFETCH_ITEMS_PER_TURN: u64 = 16;
 
 type Entries = Vec<(Item, Vec<Event>)>;
 
+fn contains_seq(run: &[(Item, Vec<Event>)], seq: u64) -> bool {
+    let [first, last] = [run.first(), run.last()].map(|entry| entry.map(|(item, _)| item.seq));
+    first.is_some_and(|first| first <= seq) && last.is_some_and(|last| seq <= last)
+}
+
 /// A cache of the items that projections have read, in runs of consecutive seqs.
 pub(super) struct ItemCache<'a, 'b, V: ?Sized> {
     snapshot: &'a VerifiedSnapshot<'b, V>,
@@ -56,12 +61,13 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         if page.len() < 2 || last - first >= PREFETCH_ITEMS_PER_TURN * page.len() as u64 {
             return Ok(());
         }
-        self.read_range(first, last, page.len() + 1)
+        self.read_range(first, last, page.len() + 1)?;
+        Ok(())
     }
 
     /// Reads the records of the items from `first` to `last`, `limit` records at once. Stops after [`RECORDS_BYTES`] of
-    /// unpacked records.
-    pub(super) fn read_range(&mut self, first: u64, last: u64, limit: usize) -> Result<()> {
+    /// unpacked records. Returns their size.
+    pub(super) fn read_range(&mut self, first: u64, last: u64, limit: usize) -> Result<usize> {
         let (mut next_seq, mut bytes) = (first, 0);
         while next_seq <= last && bytes < RECORDS_BYTES {
             let rows = self
@@ -89,7 +95,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
                 self.runs.push(decoded.items);
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 
     pub(super) fn project(&mut self, row: &TurnRow, replaced_by: Option<TurnId>) -> Result<Turn> {
@@ -141,16 +147,17 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         })
     }
 
+    /// Whether the item at this seq is in the cache.
+    pub(super) fn contains(&self, seq: u64) -> bool {
+        self.runs.iter().any(|run| contains_seq(run, seq))
+    }
+
     /// The item at this seq with its events, from the cache or the store.
     fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>)> {
-        let contains_seq = |run: &Entries| {
-            run.first().is_some_and(|(i, _)| i.seq <= seq)
-                && run.last().is_some_and(|(i, _)| seq <= i.seq)
-        };
         let runs = (self.recent..self.runs.len()).chain(0..self.recent);
         let run_index = match runs
             .into_iter()
-            .find(|index| contains_seq(&self.runs[*index]))
+            .find(|index| contains_seq(&self.runs[*index], seq))
         {
             Some(index) => index,
             None => {

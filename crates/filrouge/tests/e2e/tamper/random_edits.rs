@@ -52,6 +52,7 @@ impl Reads {
                 "/items?limit=500",
                 "/items?limit=500&cursor=3",
                 "/items?limit=500&order=desc&before=8",
+                "/items?seqs=2,4-6",
                 "/turns?limit=500",
                 "/turns?request_id=r1",
                 "/context",
