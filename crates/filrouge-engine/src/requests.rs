@@ -29,7 +29,7 @@ pub struct CreateSession {
 }
 
 /// Starts a turn; with `items` and `answer_neutral` it records a complete turn in one call. At least one of the two
-/// questions is required.
+/// questions is required, unless the first of the items is the question: role `user`, channel `question`, with parts.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub struct StartTurn {
@@ -48,7 +48,7 @@ pub struct StartTurn {
     /// Allow-listed members become metadata of the question; all others are dropped.
     #[schema(value_type = Option<Object>)]
     pub runtime_context: Option<RawJson>,
-    /// Items that follow the question.
+    /// Items that follow the question, or begin with it.
     #[serde(default, deserialize_with = "items")]
     pub items: Vec<ItemBody>,
     /// The answer: closes the turn as finalized.

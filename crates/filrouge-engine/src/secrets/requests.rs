@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Result, Role, TenantId, TurnId,
-    select_members,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Result, Role, TenantId,
+    TurnId, select_members,
 };
 
 use super::mask::{CredentialPolicy, Masked};
@@ -50,8 +50,11 @@ impl Core {
         let hashed = runtime_contexts(request, items).into_iter();
         let allow = &self.settings.runtime_context_allow;
         let recorded: Vec<RawJson> = hashed.map(|json| select_members(&json, allow).0).collect();
+        let in_items = items.iter().map(|item| &item.body);
+        let in_items = in_items.filter(|body| body.channel == Channel::Question);
+        let in_items: Vec<JsonText> = in_items.filter_map(ItemBody::text).collect();
         let questions = [&request.question_neutral, &request.question_translated];
-        let questions: Vec<&JsonText> = questions.into_iter().flatten().collect();
+        let questions: Vec<&JsonText> = questions.into_iter().flatten().chain(&in_items).collect();
         TurnSecrets::from_contexts(contexts, &recorded, &questions)
     }
 

@@ -146,10 +146,11 @@ impl Turns {
     }
 
     /// The items of the question: the neutral one, and the translated one if the request has it. If the request has
-    /// only a translated question, it is used as the neutral one too, and `metadata` gets a flag that says so.
+    /// only a translated question, it is used as the neutral one too, and `metadata` gets a flag that says so. Empty if
+    /// the request has the question in its `items` (`is_in_items`).
     fn question_items(
-        &self,
         request: &StartTurn,
+        is_in_items: bool,
         metadata: &mut Option<RawJson>,
     ) -> Result<Vec<ItemBody>, Failure> {
         let question = match (&request.question_neutral, &request.question_translated) {
@@ -159,18 +160,12 @@ impl Turns {
                 *metadata = Some(merge_metadata(metadata.as_ref(), Some(&flag)));
                 translated
             }
-            (None, None) => {
-                return Err(invalid(
-                    "a turn needs question_neutral or question_translated",
-                ));
-            }
+            (None, None) if is_in_items => return Ok(Vec::new()),
+            (None, None) => return Err(no_question()),
         };
         let item =
             |variant, text| ItemBody::from_text(Role::User, Channel::Question, variant, text);
-        let mut items = vec![ItemBody {
-            metadata: self.question_metadata(request.runtime_context.as_ref()),
-            ..item(Variant::Neutral, question)
-        }];
+        let mut items = vec![item(Variant::Neutral, question)];
         let translated = request.question_translated.as_ref();
         items.extend(translated.map(|text| item(Variant::Translated, text)));
         Ok(items)
@@ -198,6 +193,7 @@ impl Turns {
                 ..FinalizeTurn::default()
             })
         });
+        let is_in_items = has_question_in_items(&request);
         let items = std::mem::take(&mut request.items);
         let items = self.limits().check_items(items, Author::Caller)?;
         let raw_contexts = runtime_contexts(&request, &items);
@@ -212,8 +208,11 @@ impl Turns {
         let result = self.mask_with(masker, |masker| masker.mask_start(request, items))?;
         let ((request, later_items), masked) = result;
         let mut metadata = request.metadata.clone();
-        let mut items = self.question_items(&request, &mut metadata)?;
+        let mut items = Self::question_items(&request, is_in_items, &mut metadata)?;
         items.extend(later_items);
+        if let Some(question) = items.first_mut() {
+            self.add_context(question, request.runtime_context.as_ref());
+        }
         let answer = request.answer_neutral.as_ref();
         let wants_translation = request.application.wants_translation();
         let mut fallback =
@@ -303,10 +302,11 @@ impl Turns {
         })
     }
 
-    /// The allow-listed members of the runtime context; `None` if there are none. Other members are dropped and
+    /// Adds the allow-listed members of the runtime context to the question's metadata. Other members are dropped and
     /// counted.
-    fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
-        let (allowed, dropped) = select_members(context?, &self.settings.runtime_context_allow);
+    fn add_context(&self, question: &mut ItemBody, context: Option<&RawJson>) {
+        let Some(context) = context else { return };
+        let (allowed, dropped) = select_members(context, &self.settings.runtime_context_allow);
         if dropped > 0 {
             self.counters.runtime_context_dropped.add(dropped as u64);
             tracing::debug!(
@@ -314,7 +314,10 @@ impl Turns {
                 "runtime_context members that are not on the allow-list were dropped"
             );
         }
-        Some(allowed).filter(|allowed| allowed.as_str() != "{}")
+        if allowed.as_str() != "{}" {
+            let merged = merge_metadata(question.metadata.as_ref(), Some(&allowed));
+            question.metadata = Some(merged);
+        }
     }
 }
 
@@ -327,9 +330,26 @@ fn check_question(request: &StartTurn) -> Result<(), Failure> {
     if has_text || request.items.iter().any(has_parts) {
         return Ok(());
     }
-    Err(invalid("a turn needs a question: question_neutral or question_translated").with_hint(
-        "send its text; for a question without text, \"\" and its parts in an item of role user",
-    ))
+    Err(no_question())
+}
+
+fn no_question() -> Failure {
+    invalid("a turn needs a question: question_neutral or question_translated").with_hint(
+        "send its text, or send its parts in the first item, with role user and channel question",
+    )
+}
+
+/// Whether the question is the first of the request's items: a neutral question of the user, with parts. If the request
+/// has a question outside of its items, they follow it.
+fn has_question_in_items(request: &StartTurn) -> bool {
+    let texts = [&request.question_neutral, &request.question_translated];
+    let is_question = |item: &ItemBody| {
+        item.role == Role::User
+            && item.channel == Channel::Question
+            && item.variant == Variant::Neutral
+            && item.parts.as_str() != "[]"
+    };
+    texts.into_iter().all(Option::is_none) && request.items.first().is_some_and(is_question)
 }
 
 /// Adds the answer to a turn's items. If a translation is wanted and `items` has none, also adds a copy of the answer

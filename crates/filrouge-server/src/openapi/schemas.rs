@@ -83,7 +83,7 @@ fn to_value(schema: RefOr<Schema>) -> Value {
 fn replace_turn() -> Value {
     let mut schema = start_turn();
     schema["description"] =
-        json!("Like a start, with the answer. At least one of the two questions is required.");
+        json!("Like a start, with the answer. The question is required as in a start.");
     schema["properties"]["answer_neutral"] =
         json!({"type": "string", "description": "The answer."});
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
@@ -92,8 +92,8 @@ fn replace_turn() -> Value {
     schema
 }
 
-/// Returns the schema of the request that starts a turn. That it needs one of the two questions is said in words only:
-/// of an `anyOf` beside `properties`, generators of clients make several types without members.
+/// Returns the schema of the request that starts a turn. That it needs a question is said in words only: of an
+/// `anyOf` beside `properties`, generators of clients make several types without members.
 fn start_turn() -> Value {
     let mut schema = to_value(StartTurn::schema());
     add_application_members(&mut schema);
