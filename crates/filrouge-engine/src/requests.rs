@@ -53,6 +53,9 @@ pub struct StartTurn {
     pub items: Vec<ItemBody>,
     /// The answer: closes the turn as finalized.
     pub answer_neutral: Option<JsonText>,
+    /// Whether the turn ends in this write, with its item of channel `final` as the answer.
+    #[serde(default)]
+    pub finalize: bool,
     /// The newest seq that the session must have; 0 for a session that does not exist yet.
     pub expected_seq: Option<u64>,
     /// The fence of the session's lease; the header `Filrouge-Fence` can carry it instead.
@@ -85,6 +88,7 @@ impl StartTurn {
             runtime_context: None,
             items: Vec::new(),
             answer_neutral: None,
+            finalize: false,
             expected_seq: None,
             fence: None,
             release: false,

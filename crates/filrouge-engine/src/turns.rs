@@ -8,6 +8,7 @@ use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
 use crate::scopes::RecentTurns;
 
+mod answer;
 mod append;
 mod busy;
 mod close;

@@ -13,6 +13,7 @@ use filrouge_types::{
     Timestamp, Turn, TurnId, TurnStatus, Variant, flag_metadata, select_members,
 };
 
+use super::answer::{answer_item, complete_answer};
 use super::close::finalize_fingerprint;
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
@@ -45,7 +46,7 @@ impl Turns {
     ///
     /// # Errors
     /// `session_conflict`, `seq_conflict`, `session_closed`, `session_terminated`, `turn_open`, `idempotency_mismatch`,
-    /// `invalid`, `limit_exceeded`, `credential_refused`, and the ledger's errors.
+    /// `answer_missing`, `invalid`, `limit_exceeded`, `credential_refused`, and the ledger's errors.
     pub async fn start(
         &self,
         caller: &Caller,
@@ -187,9 +188,10 @@ impl Turns {
         }
         // The fingerprint identifies retries, so it is computed from the request before anything is masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
-        let answer_fingerprint = request.answer_neutral.clone().map(|answer| {
+        let ends = request.finalize || request.answer_neutral.is_some();
+        let end_fingerprint = ends.then(|| {
             finalize_fingerprint(&FinalizeTurn {
-                answer_neutral: Some(answer),
+                answer_neutral: request.answer_neutral.clone(),
                 ..FinalizeTurn::default()
             })
         });
@@ -214,9 +216,11 @@ impl Turns {
             self.add_context(question, request.runtime_context.as_ref());
         }
         let answer = request.answer_neutral.as_ref();
-        let wants_translation = request.application.wants_translation();
-        let mut fallback =
-            answer.is_some_and(|answer| add_answer(&mut items, answer, wants_translation));
+        items.extend(answer.map(|answer| answer_item(Variant::Neutral, answer)));
+        let (mut fallback, end_metadata) = match ends {
+            true => complete_answer(&mut items, request.application.wants_translation())?,
+            false => (false, None),
+        };
         if let Some(past) = &past {
             fallback |= past.is_fallback;
             for item in &mut items {
@@ -234,17 +238,17 @@ impl Turns {
             application: request.application,
             metadata,
         };
-        let close = answer_fingerprint.map(|fingerprint| {
+        let close = end_fingerprint.map(|fingerprint| {
             Event::Close(Box::new(CloseEvent {
                 status: TurnStatus::Finalized,
                 fingerprint,
                 fallback,
-                metadata: None,
+                metadata: end_metadata,
             }))
         });
-        let status = match close {
-            Some(_) => TurnStatus::Finalized,
-            None => TurnStatus::Open,
+        let status = match ends {
+            true => TurnStatus::Finalized,
+            false => TurnStatus::Open,
         };
         let mut questions = items.iter().filter(|i| i.channel == Channel::Question);
         let session = NewSession {
@@ -352,20 +356,6 @@ fn has_question_in_items(request: &StartTurn) -> bool {
     texts.into_iter().all(Option::is_none) && request.items.first().is_some_and(is_question)
 }
 
-/// Adds the answer to a turn's items. If a translation is wanted and `items` has none, also adds a copy of the answer
-/// in its place. Returns whether the translation equals the answer.
-fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: bool) -> bool {
-    let is_translation =
-        |item: &&ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
-    let translation = items.iter().find(is_translation);
-    let needs_copy = wants_translation && translation.is_none();
-    let is_equal = translation.is_some_and(|item| item.text().as_ref() == Some(answer));
-    let item = |variant| ItemBody::from_text(Role::Assistant, Channel::Final, variant, answer);
-    items.push(item(Variant::Neutral));
-    items.extend(needs_copy.then(|| item(Variant::Translated)));
-    needs_copy || is_equal
-}
-
 fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16] {
     let mut pieces: Vec<Vec<u8>> = vec![b"start".to_vec()];
     let texts = [
@@ -387,6 +377,8 @@ fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16]
             .iter()
             .map(|item| filrouge_store::record::item_fingerprint(item).to_vec()),
     );
+    // Starts without it keep the fingerprint that they had before the member existed.
+    pieces.extend(request.finalize.then(|| b"finalize".to_vec()));
     let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
     fingerprint(&pieces)
 }

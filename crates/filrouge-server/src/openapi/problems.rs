@@ -41,7 +41,7 @@ operation_codes! {
     recordStream fenced: TurnClosed StreamOpen StreamLost LimitExceeded UnsupportedMediaType;
     getTechnicalStatus: LimitExceeded;
     startTurn fenced: SessionConflict SessionErased HotUnavailable SeqConflict SessionClosed SessionTerminated TurnBusy
-        TurnOpen TurnRedacted IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
+        TurnOpen TurnRedacted IdempotencyMismatch PartialReplay FinalExists CredentialRefused AnswerMissing;
     finalizeTurn fenced: TurnClosed IdempotencyMismatch FinalExists AnswerMissing;
     failTurn fenced: TurnClosed IdempotencyMismatch FinalExists;
     cancelTurn fenced: TurnClosed IdempotencyMismatch FinalExists;

@@ -28,7 +28,8 @@ use filrouge_http::{Load, log_load};
 
 /// Starts a turn: the question is written before the work begins.
 ///
-/// A missing session is created. With `items` and `answer_neutral`, one call records a complete finished turn.
+/// A missing session is created. With `items` and `answer_neutral`, or with an item of channel `final` and `finalize`,
+/// one call records a complete finished turn.
 /// Repeating the `request_id` returns the first turn, with `differs: true` when the body differs; while it is open,
 /// `on_busy` says whether to wait for its end. With `expected_seq`, a turn is started only if the session's newest seq
 /// is equal.

@@ -91,71 +91,6 @@ fn a_repeated_start_returns_the_first_response() {
 }
 
 #[test]
-fn a_turn_takes_its_question_from_its_first_item() {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    let question = |parts: &Value| json!({ "item_id": "q", "role": "user", "channel": "question", "parts": parts, "metadata": { "k": 1 } });
-    let parts = json!([{ "type": "text", "text": "What is this?" }, { "type": "image_url", "url": "https://example.org/a.png" }]);
-    let thought = text_item("t", "assistant", "thought", "hm");
-    let body = json!({ "request_id": "r1", "items": [question(&parts), thought], "runtime_context": { "locale": "fr-FR" } });
-    let turn = client.post("/s/turns", &body).wrote(201);
-    assert_eq!(turn["question_neutral"], "What is this?");
-    assert_eq!(
-        (&turn["first_seq"], &turn["last_seq"]),
-        (&json!(1), &json!(2))
-    );
-    let again = client.post("/s/turns", &body).wrote(200);
-    assert_eq!(
-        (&again["replayed"], &again["differs"]),
-        (&json!(true), &json!(false))
-    );
-    let items = client.all("/s/items", 500);
-    assert_eq!(
-        (&items[0]["item_id"], &items[0]["parts"]),
-        (&json!("q"), &parts)
-    );
-    assert_eq!(items[0]["metadata"], json!({ "k": 1, "locale": "fr-FR" }));
-    assert_eq!(channels(&client, "s"), ["question", "thought"]);
-    assert_eq!(client.get_body("/s")["title"], "What is this?");
-
-    let mut translated = text_item("u", "user", "question", "Quoi ?");
-    translated["variant"] = json!("translated");
-    let neutral = text_item("n", "user", "question", "What?");
-    let body =
-        json!({ "request_id": "r2", "items": [neutral, translated], "answer_neutral": "That." });
-    let turn = client.post("/s/turns", &body).wrote(201);
-    assert_eq!(turn["question_neutral"], "What?");
-    assert_eq!(turn["question_translated"], "Quoi ?");
-    assert_eq!(
-        (&turn["status"], &turn["last_seq"]),
-        (&json!("finalized"), &json!(5))
-    );
-
-    let plan = text_item("p", "user", "plan", "?");
-    for items in [
-        json!([]),
-        json!([question(&json!([]))]),
-        json!([translated, neutral]),
-        json!([plan, neutral]),
-        json!([text_item("a", "assistant", "question", "?")]),
-    ] {
-        let body = json!({ "request_id": "r3", "items": items });
-        let problem = client.post("/s/turns", &body).fails(422, "invalid");
-        assert!(problem["hint"].is_string(), "{problem}");
-    }
-    // After a question of its own, the items follow it.
-    let body = json!({ "request_id": "r3", "question_neutral": "?", "items": [text_item("v", "user", "question", "more")] });
-    let turn = client.post("/s/turns", &body).wrote(201);
-    assert_eq!(
-        (&turn["question_neutral"], &turn["last_seq"]),
-        (&json!("?"), &json!(7))
-    );
-    server.stop();
-    world.verify();
-}
-
-#[test]
 fn items_are_appended_once() {
     let world = World::new();
     let server = world.serve();
@@ -219,44 +154,6 @@ fn items_are_appended_once() {
         client.post(&path, &last).wrote(201),
         json!({ "first_seq": 5, "last_seq": 5 })
     );
-    server.stop();
-    world.verify();
-}
-
-#[test]
-fn a_turn_starts_only_at_the_expected_seq() {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    let start = |request: &str, expected: u64| {
-        let body =
-            json!({ "request_id": request, "question_neutral": "?", "expected_seq": expected });
-        client.post("/s/turns", &body)
-    };
-    let problem = start("r1", 3).fails(409, "seq_conflict");
-    assert_eq!(problem["actual_seq"], 0);
-    client.get("/s").fails(404, "session_not_found");
-    let turn = start("r1", 0).wrote(201);
-    assert_eq!(start("r1", 0).wrote(200)["replayed"], true);
-    let problem = start("r2", 0).fails(409, "seq_conflict");
-    assert_eq!(problem["actual_seq"], 1);
-    assert_eq!(start("r2", 1).wrote(201)["first_seq"], 2);
-    // Of two writers that expect the same seq, one writes.
-    start("r3", 1).fails(409, "seq_conflict");
-    let turn = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
-    client
-        .post(
-            &format!("{turn}/finalize"),
-            &json!({ "answer_neutral": "." }),
-        )
-        .wrote(200);
-    let replacement = |expected: u64| {
-        let body = json!({ "request_id": "r4", "question_neutral": "?", "answer_neutral": "!", "expected_seq": expected });
-        client.post(&format!("{turn}/replace"), &body)
-    };
-    let problem = replacement(2).fails(409, "seq_conflict");
-    assert_eq!(problem["actual_seq"], 3);
-    replacement(3).wrote(201);
     server.stop();
     world.verify();
 }

@@ -52,6 +52,7 @@ mod http_complete_turns;
 mod http_ids;
 mod http_input;
 mod http_lists;
+mod http_starts;
 mod http_turns;
 mod identity_turns;
 mod import;
