@@ -96,7 +96,7 @@ impl StartTurn {
     }
 }
 
-/// Appends items to an open turn, or errors and notes to a closed one: all or none.
+/// Appends items to an open turn, or errors and notes to an interrupted or closed one: all or none.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppendItems {

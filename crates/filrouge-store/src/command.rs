@@ -62,7 +62,7 @@ pub struct Start {
     pub expected_seq: Option<u64>,
 }
 
-/// Appends items to an open turn, or late items to a closed one.
+/// Appends items to an open turn, or late items to an interrupted or closed one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Append {
     /// The session.

@@ -56,7 +56,8 @@ macro_rules! channels {
 }
 
 impl Channel {
-    /// Whether a closed turn takes items of this channel: errors and notes that become known only after its end.
+    /// Whether an interrupted or closed turn takes items of this channel: errors and notes that become known only
+    /// afterwards.
     pub const fn may_be_late(&self) -> bool {
         matches!(self, Self::Error | Self::SystemNote)
     }

@@ -1,4 +1,4 @@
-//! Appends items to an open turn (DESIGN §4.2), and late items to a closed one.
+//! Appends items to an open turn (DESIGN §4.2), and late items to an interrupted or closed one.
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ const fn is_none(items: &u64) -> bool {
 }
 
 impl Turns {
-    /// Appends items to an open turn, or errors and notes to a closed one. If the tenant records only conversations, all
-    /// other items are left out and counted.
+    /// Appends items to an open turn, or errors and notes to an interrupted or closed one. If the tenant records only
+    /// conversations, all other items are left out and counted.
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
@@ -100,7 +100,7 @@ impl Turns {
     ///
     /// After the turn's end, an append whose items all have keys (`all_keyed`) gets the response of a replay: it may be
     /// the retry of an append from before the end, which has left no trace in the ledger. `all_late` says whether a
-    /// closed turn takes all of the items.
+    /// turn that is not open takes all of the items.
     async fn append_unrecorded(
         &self,
         scope: &Scope,
@@ -119,7 +119,7 @@ impl Turns {
                 Ok((turn, session.head.last_seq, lease_check))
             })
             .await?;
-        let takes_late = all_late && turn.status.is_closed() && turn.deleted_at.is_none();
+        let takes_late = all_late && turn.deleted_at.is_none();
         let is_closed = turn.status != TurnStatus::Open && !takes_late;
         if !is_closed {
             lease_check?;

@@ -19,7 +19,7 @@ use filrouge_http::response::{RouteResult, created, page};
 use filrouge_http::tail::open_tail;
 use filrouge_http::{HttpLayer, Load, log_load};
 
-/// Appends items to an open turn, or errors and notes to a closed one: all or none.
+/// Appends items to an open turn, or errors and notes to an interrupted or closed one: all or none.
 ///
 /// An item with an `item_id` that is recorded already is not recorded again. With `expected_seq`, the items are
 /// appended only if the session's newest seq is equal.

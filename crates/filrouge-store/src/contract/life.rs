@@ -267,6 +267,59 @@ pub async fn a_closed_turn_takes_late_errors_and_notes(f: &Fixture) {
     }
 }
 
+/// An interrupted turn takes the same items, stays interrupted, and can still be reopened, finalized and redacted.
+pub async fn an_interrupted_turn_takes_late_errors_and_notes(f: &Fixture) {
+    let who = anyone();
+    let turn = turn_in(f, "s", TurnStatus::Interrupted).await;
+    let id = turn.turn_id;
+    f.start(&who, "s", "between").await;
+    let mut error = keyed("late", "the mail bounced");
+    error.channel = Channel::Error;
+    let late = append("s", id, vec![error], Some(3));
+    for replayed in [false, true] {
+        let appended = f.write_append(&who, late.clone()).await.unwrap();
+        assert_eq!(appended, (4, 4, replayed));
+    }
+    let note = item(Channel::SystemNote, "the user rang off");
+    let mixed = append(
+        "s",
+        id,
+        vec![note.clone(), item(Channel::Thought, "hm")],
+        None,
+    );
+    assert_eq!(
+        code(f.write_append(&who, mixed).await),
+        ErrorCode::TurnClosed
+    );
+    let read = f.ledger.turn(&who, &turn.session_id, id).await.unwrap();
+    assert_eq!((read.status, read.last_seq), (TurnStatus::Interrupted, 4));
+    f.assert_intact().await;
+    let reopened = f.start(&who, "s", "r").await;
+    assert_eq!((reopened.status, reopened.last_seq), (TurnStatus::Open, 5));
+    let answered = f.write_turn(&who, finalize("s", id, Some("a"))).await;
+    let answered = answered.unwrap();
+    assert_eq!(
+        (answered.status, answered.last_seq),
+        (TurnStatus::Finalized, 6)
+    );
+    f.append(&who, &turn, vec![note.clone()]).await.unwrap();
+    let read = f.ledger.turn(&who, &turn.session_id, id).await.unwrap();
+    assert_eq!(read, answered, "late items of a closed turn");
+    f.assert_intact().await;
+
+    let turn = turn_in(f, "redacted", TurnStatus::Interrupted).await;
+    f.append(&who, &turn, vec![note.clone()]).await.unwrap();
+    f.redact_turn(&who, &turn).await.unwrap();
+    let items = f.items(&who, "redacted", 100).await;
+    let own = items
+        .iter()
+        .filter(|item| item.turn_id == Some(turn.turn_id));
+    assert!(own.clone().count() == 3 && own.clone().all(|item| item.redacted));
+    let refused = f.append(&who, &turn, vec![note]).await;
+    assert_eq!(code(refused), ErrorCode::TurnClosed);
+    f.assert_intact().await;
+}
+
 pub async fn the_policy_can_allow_only_one_open_turn(f: &Fixture) {
     let who = anyone();
     let strict = |request: &str| {

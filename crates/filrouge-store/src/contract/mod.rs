@@ -171,6 +171,7 @@ macro_rules! contract_tests {
             life {
                 every_write_has_a_defined_effect_in_every_status, interrupt_needs_silence,
                 a_repeated_start_reopens_an_interrupted_turn, a_closed_turn_takes_late_errors_and_notes,
+                an_interrupted_turn_takes_late_errors_and_notes,
                 the_policy_can_allow_only_one_open_turn,
             }
             limits {
@@ -331,6 +332,7 @@ macro_rules! session_contract_tests {
             life {
                 every_write_has_a_defined_effect_in_every_status, interrupt_needs_silence,
                 a_repeated_start_reopens_an_interrupted_turn, a_closed_turn_takes_late_errors_and_notes,
+                an_interrupted_turn_takes_late_errors_and_notes,
                 the_policy_can_allow_only_one_open_turn,
             }
             limits {

@@ -1,4 +1,4 @@
-//! Appends items to an open turn (DESIGN §4.2), and late items to a closed one.
+//! Appends items to an open turn (DESIGN §4.2), and late items to an interrupted or closed one.
 
 use filrouge_types::{ErrorCode, Failure, Result, TurnStatus};
 
@@ -39,7 +39,10 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, append: &Append) -> Resul
         if !takes_late(&row, &append.batch) {
             return Err(turn_closed(&row));
         }
-        row.late_seq = session.head.last_seq + 1;
+        // An interrupted turn may be reopened, so its items stay in one range.
+        if row.status.is_closed() {
+            row.late_seq = session.head.last_seq + 1;
+        }
     }
     if stream.is_some() {
         draft::find(w, &session, &row, stream)?;
@@ -69,11 +72,10 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, append: &Append) -> Resul
     })
 }
 
-/// Whether a turn that is not open takes these items: errors and notes that become known only after its end. They change
-/// neither its status nor its answer.
+/// Whether a turn that is not open takes these items: errors and notes that become known only after its end or its
+/// interruption. They change neither its status nor its answer.
 fn takes_late(row: &TurnRow, batch: &Batch) -> bool {
-    let may_be_late = row.status.is_closed() && row.redacted_by == 0;
-    may_be_late && batch.items().all(|item| item.channel.may_be_late())
+    row.redacted_by == 0 && batch.items().all(|item| item.channel.may_be_late())
 }
 
 /// The outcome of a replay, or `None` for a new batch. The batch is a replay if all its item ids are stored, their

@@ -13,7 +13,7 @@ pub fn turn_closed(id: &TurnId, status: TurnStatus, is_redacted: bool) -> Failur
     } else if status.is_closed() {
         failure.with_hint("start another turn, or replace this one; it takes only items of channel error and system_note")
     } else {
-        failure.with_hint("start it again with the same request_id to open it")
+        failure.with_hint("start it again with the same request_id to open it; until then it takes only items of channel error and system_note")
     }
 }
 
