@@ -1,0 +1,106 @@
+"""Items and drafts of a session as they are written."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from filrouge import _native
+from filrouge._async.runtime import in_thread, sleep
+from filrouge._async.transport import AsyncTransport
+from filrouge._shared.native import translated
+from filrouge._shared.sse import EventReader, ServerEvent
+from filrouge._shared.wire import Request, error_of, with_query
+from filrouge.errors import TransportError
+
+PAUSE_S = 1.0
+
+
+class TailEvent(NamedTuple):
+    """One event: `item` (an Item), `draft` (a DraftEvent), or `erased`, the last one."""
+
+    kind: str
+    data: Any
+
+
+class AsyncTail:
+    """The events of a session without an end. A broken connection is made again: no item is missing, none comes twice.
+
+    >>> tail = session.tail(after=0)
+    >>> event = await tail.__anext__()
+    >>> event.kind, event.data["parts"][0]["text"]
+    ('item', 'Is it far?')
+    >>> await tail.close()
+    """
+
+    def __init__(self, transport: AsyncTransport, target: str, after: int | None, drafts: bool) -> None:
+        self._transport, self._target = transport, target
+        self._after, self._drafts = after, drafts
+        self._download: _native.Download | None = None
+        self._reader = EventReader()
+        self._ready: deque[ServerEvent] = deque()
+        self._closed = False
+
+    async def __aenter__(self) -> AsyncTail:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncTail:
+        return self
+
+    async def __anext__(self) -> TailEvent:
+        while not self._closed:
+            while self._ready:
+                event = self._ready.popleft()
+                if event.event in ("item", "draft", "erased"):
+                    return await self._known(event)
+            await self._read()
+        raise StopAsyncIteration
+
+    async def _known(self, event: ServerEvent) -> TailEvent:
+        if event.event == "item" and event.id is not None:
+            self._after = int(event.id)
+        if event.event == "erased":
+            await self.close()
+        return TailEvent(event.event, json.loads(event.data) if event.data else None)
+
+    async def _read(self) -> None:
+        try:
+            download = self._download or await self._connect()
+            with translated():
+                piece = await download.read_async()
+        except TransportError:
+            piece = b""
+        if piece:
+            self._ready.extend(self._reader.feed(piece))
+        elif not self._closed:
+            self._download = None
+            await sleep(PAUSE_S)
+
+    async def _connect(self) -> _native.Download:
+        query = {"after": self._after, "drafts": None if self._drafts else False}
+        headers = [("accept", "text/event-stream")]
+        download = await self._transport.download(Request("GET", with_query(self._target, query), b"", headers))
+        if download.status >= 400:
+            raise error_of(download.status, download.headers, await _whole(download))
+        self._download, self._reader = download, EventReader()
+        return download
+
+    async def close(self) -> None:
+        """Ends the tail."""
+        self._closed = True
+        if self._download is not None:
+            await in_thread(self._download.close)
+
+
+async def _whole(download: _native.Download) -> bytes:
+    pieces: list[bytes] = []
+    while piece := await download.read_async():
+        pieces.append(piece)
+    return b"".join(pieces)

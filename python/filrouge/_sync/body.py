@@ -1,0 +1,92 @@
+"""The body of a recording's request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from filrouge import _native
+from filrouge._sync.runtime import in_thread
+from filrouge._sync.transport import Transport
+from filrouge._shared.buffered import WAITS
+from filrouge._shared.native import translated
+from filrouge._shared.wire import Answer, Request, read
+from filrouge.errors import Error, TransportError, Unavailable
+
+
+class Body:
+    """Goes to the server piece by piece; in an outage, to the buffer of writes."""
+
+    def __init__(self, transport: Transport, request: Request) -> None:
+        self._transport, self._request = transport, request
+        self._upload: _native.Upload | None = None
+        self._number: int | None = None
+        self._sent: list[bytes] = []
+
+    def begin(self) -> None:
+        """Begins the request."""
+        if self._transport.holds(self._request):
+            self._keep(None)
+            return
+        try:
+            self._upload = self._transport.upload(self._request)
+        except TransportError as error:
+            self._keep(error)
+
+    def send(self, piece: bytes) -> None:
+        """Sends a piece, or keeps it on disk."""
+        outage = self._transport.outage
+        if self._upload is None:
+            if outage is not None and self._number is not None:
+                in_thread(outage.add_piece, self._number, piece)
+            return
+        if outage is not None:
+            self._sent.append(piece)  # it is needed if the connection breaks
+        try:
+            with translated():
+                self._upload.send(piece)
+        except TransportError as error:
+            self._broken(error)
+
+    def _broken(self, error: TransportError) -> None:
+        """After a failed write: the server may have refused the stream before its end."""
+        assert self._upload is not None
+        try:
+            with translated():
+                response = self._upload.finish()
+        except TransportError:
+            self._keep(error)
+        else:
+            read(response.status, response.headers, response.body)
+            raise error
+
+    def _keep(self, why: Error | None) -> None:
+        outage, self._upload = self._transport.outage, None
+        if outage is None:
+            raise why or TransportError("the stream cannot be sent")
+        request = replace(self._request, body=b"".join(self._sent))
+        self._number = in_thread(outage.put_stream, request, self._transport.headers, why)
+        self._sent.clear()
+
+    def finish(self) -> Answer:
+        """Ends the body. The answer has the turn."""
+        if self._upload is not None:
+            try:
+                with translated():
+                    response = self._upload.finish()
+                return read(response.status, response.headers, response.body)
+            except (TransportError, Unavailable) as error:
+                self._keep(error)
+        self._end()
+        return WAITS
+
+    def cut(self) -> bool:
+        """Breaks the request off. Returns whether the server got it; what is in the buffer of writes stays there."""
+        if self._upload is None:
+            self._end(True)
+            return False
+        in_thread(self._upload.abort)
+        return True
+
+    def _end(self, cut: bool = False) -> None:
+        if self._transport.outage is not None and self._number is not None:
+            in_thread(self._transport.outage.end_stream, self._number, cut)
