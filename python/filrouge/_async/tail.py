@@ -13,7 +13,7 @@ from filrouge._async.transport import AsyncTransport
 from filrouge._shared.native import translated
 from filrouge._shared.sse import EventReader, ServerEvent
 from filrouge._shared.wire import Request, error_of, with_query
-from filrouge.errors import TransportError
+from filrouge.errors import TransportError, Unavailable
 
 PAUSE_S = 1.0
 
@@ -27,6 +27,8 @@ class TailEvent(NamedTuple):
 
 class AsyncTail:
     """The events of a session without an end. A broken connection is made again: no item is missing, none comes twice.
+
+    It begins when its block is entered, or at its first event.
 
     >>> tail = session.tail(after=0)
     >>> event = await tail.__anext__()
@@ -44,6 +46,7 @@ class AsyncTail:
         self._closed = False
 
     async def __aenter__(self) -> AsyncTail:
+        await self._connect()
         return self
 
     async def __aexit__(
@@ -75,7 +78,7 @@ class AsyncTail:
             download = self._download or await self._connect()
             with translated():
                 piece = await download.read_async()
-        except TransportError:
+        except (TransportError, Unavailable):
             piece = b""
         if piece:
             self._ready.extend(self._reader.feed(piece))
@@ -84,6 +87,9 @@ class AsyncTail:
             await sleep(PAUSE_S)
 
     async def _connect(self) -> _native.Download:
+        if self._after is None:  # from the end on, also after the connection broke
+            session = await self._transport.send(Request("GET", self._target.rpartition("/")[0]))
+            self._after = int(session.json()["last_seq"])
         query = {"after": self._after, "drafts": None if self._drafts else False}
         headers = [("accept", "text/event-stream")]
         download = await self._transport.download(Request("GET", with_query(self._target, query), b"", headers))

@@ -19,6 +19,7 @@ from filrouge.errors import (
     Forbidden,
     ForkError,
     LeaseExpired,
+    StreamOpen,
     TransportError,
     TurnClosed,
     Unauthorized,
@@ -121,7 +122,7 @@ class Sender:
         if isinstance(error, (Unauthorized, Forbidden)):
             LOG.error("buffered writes wait because the server refuses the credentials: %s", error)
             return Result.DOWN
-        if error.retryable:
+        if error.retryable or isinstance(error, StreamOpen):  # of a stream that broke off without a sign of it
             return Result.LATER
         LOG.error("the server refused a buffered write to %s: %s", write.session_id, error)
         self._store.refused(write, error)

@@ -13,7 +13,7 @@ from filrouge._sync.transport import Transport
 from filrouge._shared.native import translated
 from filrouge._shared.sse import EventReader, ServerEvent
 from filrouge._shared.wire import Request, error_of, with_query
-from filrouge.errors import TransportError
+from filrouge.errors import TransportError, Unavailable
 
 PAUSE_S = 1.0
 
@@ -27,6 +27,8 @@ class TailEvent(NamedTuple):
 
 class Tail:
     """The events of a session without an end. A broken connection is made again: no item is missing, none comes twice.
+
+    It begins when its block is entered, or at its first event.
 
     >>> tail = session.tail(after=0)
     >>> event = tail.__next__()
@@ -44,6 +46,7 @@ class Tail:
         self._closed = False
 
     def __enter__(self) -> Tail:
+        self._connect()
         return self
 
     def __exit__(
@@ -75,7 +78,7 @@ class Tail:
             download = self._download or self._connect()
             with translated():
                 piece = download.read()
-        except TransportError:
+        except (TransportError, Unavailable):
             piece = b""
         if piece:
             self._ready.extend(self._reader.feed(piece))
@@ -84,6 +87,9 @@ class Tail:
             sleep(PAUSE_S)
 
     def _connect(self) -> _native.Download:
+        if self._after is None:  # from the end on, also after the connection broke
+            session = self._transport.send(Request("GET", self._target.rpartition("/")[0]))
+            self._after = int(session.json()["last_seq"])
         query = {"after": self._after, "drafts": None if self._drafts else False}
         headers = [("accept", "text/event-stream")]
         download = self._transport.download(Request("GET", with_query(self._target, query), b"", headers))
