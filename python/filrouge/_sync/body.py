@@ -20,6 +20,7 @@ class Body:
         self._transport, self._request = transport, request
         self._upload: _native.Upload | None = None
         self._number: int | None = None
+        self._early: Answer | None = None
         self._sent: list[bytes] = []
 
     def begin(self) -> None:
@@ -48,7 +49,7 @@ class Body:
             self._broken(error)
 
     def _broken(self, error: TransportError) -> None:
-        """After a failed write: the server may have refused the stream before its end."""
+        """After a failed write: the server responds early to what it refuses, and when somebody ends the turn."""
         assert self._upload is not None
         try:
             with translated():
@@ -56,8 +57,8 @@ class Body:
         except TransportError:
             self._keep(error)
         else:
-            read(response.status, response.headers, response.body)
-            raise error
+            self._upload = None
+            self._early = read(response.status, response.headers, response.body)
 
     def _keep(self, why: Error | None) -> None:
         outage, self._upload = self._transport.outage, None
@@ -69,6 +70,8 @@ class Body:
 
     def finish(self) -> Answer:
         """Ends the body. The answer has the turn."""
+        if self._early is not None:
+            return self._early
         if self._upload is not None:
             try:
                 with translated():
