@@ -27,6 +27,8 @@ class AsyncTransport:
     headers: Sequence[Header]
     outage: Outage | None = None
     pid: int = -1
+    retry_s: float = RETRY_S
+    """For how many seconds requests are sent again."""
 
     def with_header(self, name: str, value: str) -> AsyncTransport:
         """The same connection with another value of a header."""
@@ -56,7 +58,7 @@ class AsyncTransport:
         return await in_thread(self.outage.put, request, self.headers, why)
 
     async def _with_retries(self, request: Request) -> Answer:
-        attempt, end = 0, time.monotonic() + RETRY_S
+        attempt, end = 0, time.monotonic() + self.retry_s
         while True:
             try:
                 return await self._once(request)
