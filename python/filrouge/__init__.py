@@ -21,6 +21,8 @@ from filrouge._async.turn import AsyncTurn
 from filrouge._native import version
 from filrouge._open import connect, connect_async, open, open_async
 from filrouge._outage import BufferedWrite, DeadLetter
+from filrouge._record.clients import record, recorder
+from filrouge._record.recorder import Recorder, current_session
 from filrouge._sync.lease import Lease
 from filrouge._sync.ledger import Ledger
 from filrouge._sync.recording import Recording
@@ -81,6 +83,7 @@ __all__ = [
     "Ledger",
     "NotFound",
     "RateLimited",
+    "Recorder",
     "Recording",
     "SeqConflict",
     "Session",
@@ -96,8 +99,11 @@ __all__ = [
     "Unavailable",
     "connect",
     "connect_async",
+    "current_session",
     "errors",
     "open",
     "open_async",
+    "record",
+    "recorder",
     "types",
 ]

@@ -15,7 +15,7 @@ import unasync  # type: ignore[import-untyped]
 
 PYTHON = Path(__file__).resolve().parents[1]
 FOLDERS = (PYTHON / "filrouge", PYTHON / "tests")
-CLASSES = ["Body", "Lease", "Ledger", "Recording", "Session", "Tail", "Transport", "Turn", "Writer"]
+CLASSES = "Body Exchange HeldSession Lease Ledger Recording Session Tail Transport Turn Writer".split()
 NAMES = {f"Async{name}": name for name in CLASSES} | {
     "_async": "_sync",
     "request_async": "request",

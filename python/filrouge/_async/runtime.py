@@ -10,6 +10,7 @@ T = TypeVar("T")
 CANCELLED = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 """The exceptions with which a user stops an answer."""
 
+Lock = asyncio.Lock
 sleep = asyncio.sleep
 
 
@@ -21,6 +22,11 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
 async def to_the_end(function: Callable[..., Awaitable[T]], *arguments: object) -> T:
     """Awaits work that continues even if this task is cancelled again."""
     return await asyncio.shield(asyncio.ensure_future(function(*arguments)))
+
+
+def here() -> object:
+    """What locks belong to: the running event loop."""
+    return asyncio.get_running_loop()
 
 
 class Repeater:

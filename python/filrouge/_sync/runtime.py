@@ -12,6 +12,7 @@ T = TypeVar("T")
 CANCELLED = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 """The exceptions with which a user stops an answer."""
 
+Lock = threading.Lock
 sleep = time.sleep
 
 
@@ -23,6 +24,11 @@ def in_thread(function: Callable[..., T], *arguments: object) -> T:
 def to_the_end(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function; with asyncio, its work continues after a cancellation."""
     return function(*arguments)
+
+
+def here() -> object:
+    """What locks belong to: with threads, the process."""
+    return None
 
 
 class Repeater:

@@ -1,0 +1,1 @@
+"""Records what applications ask models, at the HTTP transport of their clients."""
