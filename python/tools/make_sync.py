@@ -15,7 +15,11 @@ import unasync  # type: ignore[import-untyped]
 
 PYTHON = Path(__file__).resolve().parents[1]
 FOLDERS = (PYTHON / "filrouge", PYTHON / "tests")
-CLASSES = "Body Exchange HeldSession Lease Ledger Recording Session Tail Transport Turn Writer".split()
+CLASSES = [
+    name
+    for path in sorted((PYTHON / "filrouge" / "_async").glob("*.py"))
+    for name in re.findall(r"^class Async(\w+)", path.read_text(), re.MULTILINE)
+]
 NAMES = {f"Async{name}": name for name in CLASSES} | {
     "_async": "_sync",
     "request_async": "request",
