@@ -1,4 +1,4 @@
-"""The examples of all docstrings, of docs/python.md and of the README run, and show what they say."""
+"""The examples of all docstrings, of the pages and of the README run, and show what they say."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ import filrouge
 from filrouge._async.transport import AsyncTransport
 
 PYTHON = Path(__file__).resolve().parents[1]
-PAGE = PYTHON.parent / "docs" / "python.md"
+DOCS = PYTHON.parent / "docs"
+PAGES = [DOCS / f"python{name}.md" for name in ("", "-history-contract")]
 SHOWN = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
 CHECKER = doctest.OutputChecker()
 
@@ -124,7 +125,7 @@ def module_of(name: str) -> str:
             return name
 
 
-@pytest.mark.parametrize("page", [PAGE, PYTHON / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, PYTHON / "README.md"], ids=lambda page: page.name)
 def test_the_examples_of_a_page(page: Path, server: Server) -> None:
     console = Console({"__name__": "__main__", "model_answers": model_answers})
     blocks = SHOWN.findall(page.read_text())

@@ -31,6 +31,7 @@ const REFERENCES: &[&str] = &[
     "docs/history-contract.md",
     "docs/pages.md",
     "docs/postgresql.md",
+    "docs/python-history-contract.md",
     "docs/python-record.md",
     "docs/python.md",
     "docs/scaling.md",
