@@ -33,6 +33,7 @@ const REFERENCES: &[&str] = &[
     "docs/postgresql.md",
     "docs/python-history-contract.md",
     "docs/python-record.md",
+    "docs/python-persistence.md",
     "docs/python.md",
     "docs/scaling.md",
     "docs/spool.md",
