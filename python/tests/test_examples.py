@@ -25,7 +25,7 @@ from filrouge._async.transport import AsyncTransport
 
 PYTHON = Path(__file__).resolve().parents[1]
 DOCS = PYTHON.parent / "docs"
-PAGES = [DOCS / f"python{name}.md" for name in ("", "-history-contract", "-persistence")]
+PAGES = [DOCS / f"python{name}.md" for name in ("", "-history-contract", "-persistence", "-voice")]
 SHOWN = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
 CHECKER = doctest.OutputChecker()
 

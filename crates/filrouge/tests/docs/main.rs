@@ -34,6 +34,7 @@ const REFERENCES: &[&str] = &[
     "docs/python-history-contract.md",
     "docs/python-record.md",
     "docs/python-persistence.md",
+    "docs/python-voice.md",
     "docs/python.md",
     "docs/scaling.md",
     "docs/spool.md",
