@@ -77,6 +77,10 @@ fn links_are_not_broken() {
         "CHANGELOG.md",
         "SECURITY.md",
         "docs/adr/README.md",
+        "docs/migrate-from/README.md",
+        "docs/migrate-from/langchain.md",
+        "docs/migrate-from/langgraph.md",
+        "docs/migrate-from/openai-agents.md",
     ];
     let other_pages = other_pages.map(str::to_owned);
     let pages = pages().into_iter().map(|page| format!("docs/{page}"));
