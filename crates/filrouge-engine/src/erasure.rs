@@ -4,6 +4,7 @@
 use filrouge_store::command::{
     Erase, Erased, Outcome, Redact, Redacted, RedactionTarget, Scope, SessionFilter, Viewer, Write,
 };
+use filrouge_store::record::Seqs;
 use filrouge_store::rules::redaction_seqs;
 use filrouge_types::{ErrorCode, Failure, IdentityId, Item, SessionId, Timestamp, Turn, TurnId};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::caller::{Caller, Permission};
 use crate::cleaning::{ERASED, PENDING, StoreReceipt};
 use crate::conversation::CONTENTS_MAX;
 use crate::engine::Erasure;
-use crate::requests::RedactTurn;
+use crate::requests::{RedactItems, RedactTurn};
 use crate::shared::{invalid, unexpected_outcome};
 use crate::written::Written;
 
@@ -32,6 +33,22 @@ pub struct ErasureReceipt {
     pub turns: u64,
     /// The result in each store.
     pub stores: Vec<StoreReceipt>,
+}
+
+/// The receipt of a redaction of items, for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct RedactionReceipt {
+    /// The session.
+    pub session_id: SessionId,
+    /// The ranges of items that were named, each as its first and its last seq, ascending and merged.
+    #[schema(value_type = Vec<Vec<u64>>)]
+    pub seqs: Vec<(u64, u64)>,
+    /// The seq of the item that records the redaction; for a replay, that of the newest such item.
+    pub redaction_seq: u64,
+    /// The time of that item, by the store's clock.
+    pub at: Timestamp,
+    /// Whether all these items were redacted before.
+    pub replayed: bool,
 }
 
 impl Erasure {
@@ -55,6 +72,33 @@ impl Erasure {
         let turn = redacted.value.turn.ok_or_else(unexpected_outcome)?;
         let replayed = turn.replayed;
         Ok(Written::new(*turn, replayed, redacted.durability))
+    }
+
+    /// Erases the contents of items of any turns. Repeating it changes nothing.
+    ///
+    /// # Errors
+    /// `invalid` without ranges, and as [`Self::redact`].
+    pub async fn redact_items(
+        &self,
+        caller: &Caller,
+        session: SessionId,
+        request: RedactItems,
+    ) -> Result<Written<RedactionReceipt>, Failure> {
+        let seqs = Seqs::from_ranges(request.seqs).filter(|seqs| seqs.count() > 0);
+        let seqs = seqs.ok_or_else(|| {
+            invalid("seqs: no ranges of seqs")
+                .with_hint("seqs count from 1; send the first and the last of each range, such as [[4, 4], [7, 9]]")
+        })?;
+        let target = RedactionTarget::Items(seqs);
+        let redacted = self.redact(caller, session.clone(), target, &request.reason);
+        let redacted = redacted.await?;
+        Ok(redacted.map(|redacted| RedactionReceipt {
+            session_id: session,
+            seqs: redacted.seqs.ranges().collect(),
+            redaction_seq: redacted.redaction_seq,
+            at: redacted.at,
+            replayed: redacted.replayed,
+        }))
     }
 
     /// The items that [`Self::redact`] would erase, as far as 256 MiB of contents.

@@ -65,13 +65,13 @@ pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
     Shares, Stats, Streams, Turns, Upkeep,
 };
-pub use erasure::ErasureReceipt;
+pub use erasure::{ErasureReceipt, RedactionReceipt};
 pub use leftovers::Leftovers;
 pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use metadata::{MetadataPolicy, is_address};
 pub use requests::{
     AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
-    LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
+    LinkSession, PatchSession, RecordEvent, RedactItems, RedactTurn, ReplaceTurn, StartTurn,
 };
 pub use secrets::{CredentialPolicy, Masked, credentials, mask_json, mask_text};
 pub use settings::{RecordPolicies, Settings};

@@ -199,6 +199,18 @@ pub struct RedactTurn {
     pub reason: Box<str>,
 }
 
+/// Erases the contents of items.
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedactItems {
+    /// Ranges of items, each as its first and its last seq; 10,000 items at most.
+    #[schema(value_type = Vec<Vec<u64>>)]
+    pub seqs: Vec<(u64, u64)>,
+    /// The reason, 1 to 4096 bytes; stays in the ledger.
+    #[schema(value_type = filrouge_types::schema::RedactionReason)]
+    pub reason: Box<str>,
+}
+
 /// Replaces a closed turn by a corrected one: a start with an answer.
 pub type ReplaceTurn = StartTurn;
 

@@ -23,6 +23,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod page;
+mod redaction;
 mod search;
 mod sessions;
 mod stats;
@@ -68,6 +69,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(turns::cancel_turn))
         .routes(routes!(turns::replace_turn))
         .routes(routes!(turns::redact_turn))
+        .routes(routes!(redaction::redact_items))
         .routes(routes!(items::list_items))
         .routes(routes!(context::restore_context))
         .routes(routes!(export::export_session))

@@ -356,6 +356,12 @@ const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
         "/api/v1/sessions/absent/turns/11111111-1111-8111-8111-111111111111/redact",
         Some(r#"{"reason":"x"}"#),
     ),
+    (
+        "redact",
+        "POST",
+        "/api/v1/sessions/absent/redact",
+        Some(r#"{"seqs":[[1,1]],"reason":"x"}"#),
+    ),
     ("erase", "DELETE", "/api/v1/sessions/absent", None),
     (
         "link",

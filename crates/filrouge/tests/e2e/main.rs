@@ -123,6 +123,7 @@ mod projections_kills;
 mod projections_tables;
 mod receiver;
 mod redact;
+mod redact_items;
 mod redis;
 mod redis_copies;
 mod redis_files;

@@ -211,6 +211,8 @@ def legitimate_refusal(case, response):
         return "OpenAPI cannot express that a parameter requires a value of another one"
     if code == "invalid" and case.path.endswith("/checkpoints") and isinstance((case.body or {}).get("seq"), int):
         return "the session's newest seq is not in the request"
+    if code == "invalid" and case.path == "/api/v1/sessions/{session_id}/redact":
+        return "the session's newest seq is not in the request, nor the number of items of a range"
     if code == "precondition_failed":
         return "the session's state differs from that in If-Match"
     if code == "invalid" and repeats_an_item_id(case):
