@@ -1,4 +1,4 @@
-"""The examples of all docstrings, of the pages and of the README run, and show what they say."""
+"""The examples of all docstrings, of the pages docs/python*.md and of the README run, and show what they say."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ import pytest
 from servers import Server
 
 import filrouge
-from filrouge._async.transport import AsyncTransport
+from filrouge._both import for_asyncio
 
 PYTHON = Path(__file__).resolve().parents[1]
-DOCS = PYTHON.parent / "docs"
-PAGES = [DOCS / f"python{name}.md" for name in ("", "-history-contract", "-persistence", "-voice")]
+PAGES = [*sorted((PYTHON.parent / "docs").glob("python*.md")), PYTHON / "README.md"]
+PAGES.remove(PYTHON.parent / "docs" / "python-record.md")  # `tests/record` runs it beside the servers of providers.
+ADAPTERS = ("adk", "langchain", "openai_agents", "pydantic_ai")
+"""Modules whose framework may be missing."""
 SHOWN = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
 CHECKER = doctest.OutputChecker()
 
@@ -35,11 +37,22 @@ def docstrings() -> dict[str, str]:
     modules = [module.name for module in pkgutil.walk_packages(filrouge.__path__, "filrouge.")]
     core = re.compile(r"filrouge\.(_async|_sync|_shared|_outage|_open|errors)\b")
     found: dict[str, str] = {}
-    for module in [filrouge, *(importlib.import_module(name) for name in modules if core.match(name))]:
+    adapters = [name for name in ADAPTERS if is_usable(name)]
+    for name in ["filrouge", *filter(core.match, modules), *(f"filrouge.{name}" for name in adapters)]:
+        module = importlib.import_module(name)
         for test in doctest.DocTestFinder(exclude_empty=True).find(module):
             if test.examples:
                 found[test.name] = test.docstring or ""
     return found
+
+
+def is_usable(adapter: str) -> bool:
+    """Whether the framework of an adapter is installed."""
+    try:
+        importlib.import_module(f"filrouge.{adapter}")
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 def chunk(text: str | None, **choice: Any) -> dict[str, Any]:
@@ -97,7 +110,7 @@ def console(request: pytest.FixtureRequest) -> Generator[Console, None, None]:
         session = ledger.session("demo")
         session.record_turn("Is it far?", "A while.")
         if "_async" in request.node.name:
-            with_tasks = filrouge.AsyncLedger(AsyncTransport(**vars(ledger._transport)))
+            with_tasks = for_asyncio(ledger)
             names |= {"ledger": with_tasks, "session": with_tasks.session("demo"), "model_answers": model_answers_async}
         else:
             names |= {"ledger": ledger, "session": session}
@@ -125,8 +138,11 @@ def module_of(name: str) -> str:
             return name
 
 
-@pytest.mark.parametrize("page", [*PAGES, PYTHON / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page(page: Path, server: Server) -> None:
+    adapter = page.stem.removeprefix("python-").replace("-", "_")
+    if adapter in ADAPTERS and not is_usable(adapter):
+        pytest.skip(f"the framework of {page.name} is not installed")
     console = Console({"__name__": "__main__", "model_answers": model_answers})
     blocks = SHOWN.findall(page.read_text())
     assert blocks

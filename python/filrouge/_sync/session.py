@@ -115,6 +115,11 @@ class Session:
         for row in pages(self._transport, path(self.session_id, "turns"), query):
             yield row
 
+    def get_turn(self, turn_id: str) -> types.Turn:
+        """One turn."""
+        found: types.Turn = self._get("turns", turn_id)
+        return found
+
     def last_turns(self, count: int, status: types.TurnStatus = "finalized") -> list[types.Turn]:
         """The newest turns with a status, the oldest of them first."""
         page: types.TurnPage = self._get("turns", query={"status": status, "limit": count})
@@ -124,6 +129,11 @@ class Session:
         """All items after a seq. `limit` is the size of a page."""
         for row in pages(self._transport, path(self.session_id, "items"), {"after": after, "limit": limit}):
             yield row
+
+    def newest_items(self, limit: int = 50, *, before: int | None = None) -> list[types.Item]:
+        """The newest items, or the newest before a seq; the newest of them first."""
+        page: types.ItemPage = self._get("items", query={"order": "desc", "before": before, "limit": limit})
+        return page["data"]
 
     def tail(self, after: int | None = None, *, drafts: bool = True) -> Tail:
         """Items and drafts as they are written, without an end; by default from now on."""
