@@ -1,8 +1,9 @@
-"""A PostgreSQL server of the tests."""
+"""A PostgreSQL server for tests."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -11,49 +12,78 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers import wait_until
 
-FOLDERS = Path("/usr/lib/postgresql")
-"""Where Debian keeps the programs, which are not in the PATH."""
+class Postgres:
+    """A server with fresh data. It refuses to run as root, so it then runs as `postgres` or `nobody`."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        folder.mkdir()
+        folder.chmod(0o777)
+        for parent in folder.parents:
+            if parent.owner() == pwd.getpwuid(os.getuid()).pw_name and parent != Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o011)
+        self._run("initdb", "-D", self._data, "-U", "filrouge", "--auth=trust", "--no-sync", "-E", "UTF8")
+        options = f"-h 127.0.0.1 -p {self.port} -k {folder} -c fsync=off"
+        self._run("pg_ctl", "-D", self._data, "-w", "-s", "-l", str(folder / "log"), "-o", options, "start")
 
-def program(name: str) -> str | None:
-    """The path of a program of PostgreSQL, the newest version of it."""
-    newest = sorted(FOLDERS.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
-    return str(newest[-1]) if newest else shutil.which(name)
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def url(self, database: str) -> str:
+        """The address of a database."""
+        return f"postgres://filrouge@127.0.0.1:{self.port}/{database}"
+
+    def query(self, sql: str, database: str = "postgres") -> str:
+        """What a statement returns: a line for each row, columns separated by `|`."""
+        where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "filrouge", "-d", database]
+        return self._run("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where, "-c", sql).strip()
+
+    def stop(self) -> None:
+        """Ends the server."""
+        self._run("pg_ctl", "-D", self._data, "-s", "-m", "immediate", "stop")
+
+    def _run(self, program: str, *arguments: str) -> str:
+        user = server_user()
+        done = subprocess.run(
+            [found(program), *arguments], cwd="/", user=user, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, f"{program}: {done.stderr}{done.stdout}"
+        return done.stdout
 
 
 @contextmanager
 def server() -> Generator[str, None, None]:
-    """A server with an empty data folder, which ends with the block. PostgreSQL refuses to run as root."""
-    initdb, postgres, user = program("initdb"), program("postgres"), "postgres" if os.getuid() == 0 else None
-    assert initdb and postgres, "install PostgreSQL"
-    with tempfile.TemporaryDirectory(prefix="filrouge-pg-") as folder, socket.socket() as free:
-        data = Path(folder) / "data"
-        if user:
-            shutil.chown(folder, user)
-        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        command = [initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
-        subprocess.run(command, check=True, capture_output=True, user=user, env=environment, cwd=folder)
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-        free.close()
-        command = [postgres, "-D", str(data), "-h", "127.0.0.1", "-p", port, "-k", folder, "-F"]
-        with (Path(folder) / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, user=user, env=environment, cwd=folder)
-        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    """The address of the first database of a server that ends with the block."""
+    with tempfile.TemporaryDirectory(prefix="filrouge-pg-") as folder:
+        started = Postgres(Path(folder) / "postgres")
         try:
-            wait_until(lambda: answers(url))
-            yield url
+            yield started.url("postgres").replace("postgres://", "postgresql://")
         finally:
-            process.terminate()
-            process.wait(60)
+            started.stop()
 
 
-def answers(url: str) -> bool:
-    """Whether the server accepts connections."""
-    address = url.rpartition("@")[2].partition("/")[0]
-    host, _, port = address.partition(":")
-    ready = program("pg_isready")
-    assert ready
-    return subprocess.run([ready, "-q", "-h", host, "-p", port], check=False).returncode == 0
+def server_user() -> int | None:
+    """The user that runs the server, if it cannot be this one."""
+    if os.getuid() != 0:
+        return None
+    users = {user.pw_name: user.pw_uid for user in pwd.getpwall()}
+    return users.get("postgres", users.get("nobody"))
+
+
+def found(program: str) -> str:
+    """A program of PostgreSQL: in the path, or beside one that is a link in the path."""
+    path = shutil.which(program)
+    beside = Path(shutil.which("initdb") or shutil.which("psql") or "/").resolve().parent / program
+    newest = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
+    choices = [path, *([str(beside)] if beside.exists() else []), *(str(one) for one in reversed(newest))]
+    return next((choice for choice in choices if choice), program)
+
+
+def is_installed() -> bool:
+    """Whether a server can be started here."""
+    return Path(found("initdb")).exists()
