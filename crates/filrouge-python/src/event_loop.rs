@@ -48,7 +48,7 @@ fn deliver(receiver: &Receiver<Completed>) {
         let _ = Python::try_attach(|py| {
             ready
                 .into_iter()
-                .for_each(|completed| completed.hand_over(py))
+                .for_each(|completed| completed.hand_over(py));
         });
     }
 }

@@ -26,7 +26,7 @@ use crate::similar::of_projections;
 /// The callers of a service.
 pub(crate) enum Callers {
     /// Those that these settings admit.
-    Authenticated(AccessSettings),
+    Authenticated(Box<AccessSettings>),
     /// This process itself: its requests need no credentials, and have no rates.
     Trusted,
 }
@@ -48,7 +48,7 @@ impl ServiceSettings {
     pub(crate) fn read(config: &Config, mcp: McpSettings) -> anyhow::Result<Self> {
         let (access, webhooks) = config.server_settings()?;
         Ok(Self {
-            callers: Callers::Authenticated(access),
+            callers: Callers::Authenticated(Box::new(access)),
             webhooks,
             prices: prices(config)?,
             embedder: config.search.embedder()?,
@@ -114,7 +114,7 @@ impl Service {
             Callers::Authenticated(mut access) => {
                 access.had_keys = unanswered.map(|seen| seen.has_keys);
                 access.kept = kept_keys(config, ledger.as_ref());
-                Authority::start(engine.clone(), Arc::new(SystemClock), access)
+                Authority::start(engine.clone(), Arc::new(SystemClock), *access)
                     .await
                     .map_err(|e| Usage::new(format!("[jwt]: {e}")))?
             }

@@ -329,7 +329,7 @@ fn documented_grants() -> BTreeMap<String, BTreeMap<String, String>> {
 }
 
 /// Permission, method, target and body of requests. Their session does not exist, so allowed requests change nothing.
-const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
+const ROUTES: [(&str, &str, &str, Option<&str>); 17] = [
     ("read", "GET", "/api/v1/sessions", None),
     ("read", "GET", "/api/v1/sessions/absent", None),
     ("read", "GET", "/api/v1/sessions/absent/items", None),

@@ -150,7 +150,7 @@ fn items_are_read_by_their_seqs() {
     assert_eq!(seqs("seqs=9,3,3-4"), [3, 4, 9]);
     assert_eq!(seqs("seqs=3,9,12-15&cursor=12"), [13, 14, 15]);
     assert_eq!(seqs("seqs=59-70"), [59, 60]);
-    assert_eq!(seqs("seqs=61"), []);
+    assert_eq!(seqs("seqs=61"), Vec::<u64>::new());
     assert_eq!(seqs("seqs=1-500"), (1..=60).collect::<Vec<_>>());
     let found = client.get_body("/s/items?seqs=9");
     assert_eq!(found, client.get_body("/s/items?seqs=9-9"));
