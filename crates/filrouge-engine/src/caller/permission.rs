@@ -95,7 +95,7 @@ permissions! {
     //                                                                              service user auditor admin local
     Read "read" "sessions, turns, items, contexts, exports, searches, lineage, events, one session's verification" Yes Yes Yes Yes Yes;
     Write "write" "create, change and close sessions; start, append, finalize, fail, cancel, replace; post events" Yes Yes No Yes Yes;
-    Redact "redact" "erase contents of a turn; the redaction stays recorded" Yes Yes No Yes Yes;
+    Redact "redact" "erase contents of turns and items; the redaction stays recorded" Yes Yes No Yes Yes;
     Erase "erase" "delete a session" Yes Yes No Yes Yes;
     Link "link" "link an anonymous session to its owner" Yes Yes No Yes Yes;
     IncludeRedacted "include_redacted" "list redacted turns, without their contents" No No WithoutIdentity WithoutIdentity WithoutIdentity;

@@ -162,7 +162,7 @@ fn parameters_are_checked() {
             "cursor=",
             "cursor=1.5",
             "after=-1",
-            "order=asc",
+            "order=up",
         ] {
             client.get(&format!("{list}?{bad}")).fails(422, "invalid");
         }
