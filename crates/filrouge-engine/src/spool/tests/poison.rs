@@ -214,7 +214,8 @@ async fn a_queued_start_is_written_only_if_the_session_has_the_expected_seq() {
             ..StartTurn::new(request.parse().unwrap())
         };
         let turns = &process.engine.turns;
-        let started = turns.start(&Caller::from(&user("ada")), s.clone(), start);
+        let ada = Caller::from(&user("ada"));
+        let started = turns.start(&ada, s.clone(), start);
         assert_eq!(started.await.unwrap().durability, Durability::Spooled);
     }
     process.connection.set(ConnectionState::Up);
