@@ -8,6 +8,7 @@ use futures_util::future::{BoxFuture, Shared};
 use futures_util::stream::unfold;
 use pyo3::prelude::*;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::yield_now;
 
 use crate::connection::Connection;
 use crate::errors::{closed, of_call};
@@ -135,8 +136,8 @@ impl Upload {
         future_of(py, &self.process, self.finishing()?, Response::object)
     }
 
-    /// Breaks the request off, and returns when it has ended: the server records what arrived, and ends the turn as interrupted. Does
-    /// nothing after `finish`.
+    /// Breaks the request off, and returns when it has ended: the server records what arrived, and ends the turn as
+    /// interrupted. Does nothing after `finish`.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         let Some(open) = self.state()?.take() else {
             return Ok(());
@@ -161,7 +162,11 @@ fn body_of(receiver: Receiver<Piece>) -> Body {
         match receiver.recv().await {
             Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(receiver))),
             Some(Piece::End) => None,
-            None => Some((Err(Aborted), None)),
+            None => {
+                // A client drops what it did not write yet once a body fails. It writes while it waits for a piece.
+                yield_now().await;
+                Some((Err(Aborted), None))
+            }
         }
     });
     Body::from_stream(pieces)
