@@ -11,7 +11,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-PROGRAM = "import sys; from filrouge import _native; sys.exit(_native.run_program(sys.argv[1:]))"
+PROGRAM = "import sys; from filrouge import _native; sys.exit(_native.run_program(['filrouge', *sys.argv[1:]]))"
 PATIENCE_S = 60.0
 
 

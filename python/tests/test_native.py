@@ -10,17 +10,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import PATIENCE_S, PROGRAM, wait_until
 
 from filrouge import _native
 
 JSON = [("content-type", "application/json")]
 TURNS = "/api/v1/sessions/s/turns"
 ITEMS = "/api/v1/sessions/s/items"
-SERVE = "import sys; from filrouge._native import run_program; sys.exit(run_program(['filrouge', *sys.argv[1:]]))"
+STREAM = [("content-type", "text/event-stream")]
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +40,14 @@ def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen([sys.executable, "-c", SERVE, *arguments], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, text=True)
         started.append(process)
         return process
 
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.wait(PATIENCE_S)
 
 
 @pytest.fixture(params=["embedded", "remote"])
@@ -69,6 +71,12 @@ def record(connection: _native.Connection, request_id: str, **members: object) -
     response = connection.request("POST", TURNS, JSON, body)
     assert response.status in (200, 201), response.body
     return dict(json.loads(response.body))
+
+
+def event(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    chunk = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
 
 
 def items(connection: _native.Connection) -> list[dict[str, Any]]:
@@ -150,11 +158,10 @@ def test_a_cancelled_request_ends(connection: _native.Connection) -> None:
 
 def test_a_stream_is_recorded_piece_by_piece(connection: _native.Connection) -> None:
     turn = record(connection, "r1")["turn_id"]
-    upload = connection.upload("POST", f"{TURNS}/{turn}/stream?format=openai-chat", [("content-type", "text/event-stream")])
-    for text in ("Do", "ne"):
-        event = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [{"index": 0, "delta": {"content": text}}]}
-        upload.send(f"data: {json.dumps(event)}\n\n".encode())
-    upload.send(b'data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    upload = connection.upload("POST", f"{TURNS}/{turn}/stream?format=openai-chat", STREAM)
+    upload.send(event({"content": "Do"}))
+    upload.send(event({"content": "ne"}))
+    upload.send(event({}, "stop"))
     upload.send(b"data: [DONE]\n\n")
     response = upload.finish()
     assert response.status == 200, response.body
@@ -168,14 +175,17 @@ def test_a_stream_is_recorded_piece_by_piece(connection: _native.Connection) -> 
 @pytest.mark.parametrize("how", ["abort", "drop"])
 def test_a_stream_that_is_broken_off_interrupts_its_turn(connection: _native.Connection, how: str) -> None:
     turn = record(connection, "r1")["turn_id"]
-    upload = connection.upload("POST", f"{TURNS}/{turn}/stream?format=openai-chat", [("content-type", "text/event-stream")])
-    upload.send(b'data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"So f"}}]}\n\n')
+    upload = connection.upload("POST", f"{TURNS}/{turn}/stream?format=openai-chat", STREAM)
+    upload.send(event({"content": "So f"}))
     if how == "abort":
         upload.abort()
     del upload
-    while (status := json.loads(connection.request("GET", f"{TURNS}/{turn}", [], b"").body)["status"]) == "open":
-        pass  # the server learns of it a moment later
-    assert status == "interrupted"
+
+    def status() -> str:
+        return str(json.loads(connection.request("GET", f"{TURNS}/{turn}", [], b"").body)["status"])
+
+    wait_until(lambda: status() != "open")  # the server learns of it a moment later
+    assert status() == "interrupted"
     assert "So f" in json.dumps(items(connection))
 
 
@@ -192,12 +202,11 @@ def test_a_tail_is_read_while_others_write(connection: _native.Connection) -> No
     while b'"seq":2' not in received:
         received += tail.read()
     writer.join()
-    errors: list[object] = []
-    reader = threading.Thread(target=lambda: errors.append(pytest.raises(_native.ClosedError, tail.read)))
-    reader.start()
-    tail.close()
-    reader.join()
-    assert len(errors) == 1
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(tail.read)
+        tail.close()
+        with pytest.raises(_native.ClosedError):
+            reading.result(PATIENCE_S)
 
 
 def test_a_waiting_thread_handles_signals(connection: _native.Connection) -> None:
@@ -261,7 +270,7 @@ body = b'{{"request_id": "r1", "question_neutral": "?"}}'
 assert connection.request("POST", "{TURNS}", {JSON!r}, body).status == 201
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    killed = subprocess.run([sys.executable, "-c", script], check=False)
+    killed = subprocess.run([sys.executable, "-c", script], check=False, timeout=PATIENCE_S)
     assert killed.returncode == -signal.SIGKILL
     connection = _native.Connection.embedded(f"sqlite:{tmp_path}/app.db", {})
     assert len(items(connection)) == 1
@@ -281,7 +290,7 @@ connection.close()
     other = subprocess.Popen([sys.executable, "-c", script])
     for n in range(20):
         record(connection, f"own-{n}")
-    assert other.wait() == 0
+    assert other.wait(PATIENCE_S) == 0
     assert len(items(connection)) == 40
     connection.close()
 
@@ -311,10 +320,10 @@ def test_a_server_that_does_not_answer_is_a_transport_error() -> None:
 
 def test_the_program_runs(program: Callable[..., subprocess.Popen[str]]) -> None:
     version = program("--version")
-    assert version.communicate()[0] == f"filrouge {_native.version()}\n"
+    assert version.communicate(timeout=PATIENCE_S)[0] == f"filrouge {_native.version()}\n"
     assert version.returncode == 0
     wrong = program("no-such-command")
-    wrong.communicate()
+    wrong.communicate(timeout=PATIENCE_S)
     assert wrong.returncode == 2
 
 
