@@ -18,10 +18,11 @@ from filrouge.migrate._program import main
 agents = pytest.importorskip("agents", reason="needs openai-agents")
 pytest.importorskip("langchain_community", reason="needs langchain-community")
 
-from filrouge.langchain import FilrougeChatMessageHistory  # noqa: E402
-from filrouge.openai_agents import FilrougeSession  # noqa: E402
 from langchain_community.chat_message_histories import SQLChatMessageHistory  # noqa: E402
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage  # noqa: E402
+
+from filrouge.langchain import FilrougeChatMessageHistory  # noqa: E402
+from filrouge.openai_agents import FilrougeSession  # noqa: E402
 
 ITEMS: list[Any] = [
     {"role": "user", "content": "Which way?"},

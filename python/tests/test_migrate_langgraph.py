@@ -16,10 +16,11 @@ from filrouge.migrate._program import main
 pytest.importorskip("langgraph", reason="needs langgraph")
 sqlite = pytest.importorskip("langgraph.checkpoint.sqlite", reason="needs langgraph-checkpoint-sqlite")
 
-from filrouge.langgraph import FilrougeSaver  # noqa: E402
 from langgraph.checkpoint.base import BaseCheckpointSaver  # noqa: E402
 from langgraph.graph import END, START, StateGraph  # noqa: E402
 from langgraph.types import Command, Send, interrupt  # noqa: E402
+
+from filrouge.langgraph import FilrougeSaver  # noqa: E402
 
 
 @pytest.fixture(scope="module")
