@@ -13,6 +13,9 @@ from servers import Server, home
 
 import filrouge
 
+# Processes that tests start in other folders find the package too.
+os.environ["PYTHONPATH"] = str(Path(filrouge.__file__).parents[1])
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
