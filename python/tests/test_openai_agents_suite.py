@@ -32,7 +32,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert agents.__version__ == VERSION
     folder = tmp_path_factory.mktemp("openai-agents")
     fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-    subprocess.run([*fetch, f"openai-agents=={VERSION}", "--dest", folder], check=True)
+    subprocess.run([*fetch, f"openai-agents=={VERSION}", "--dest", folder], check=True, timeout=300)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
@@ -44,7 +44,7 @@ def outcomes(source: Path, report: Path) -> dict[str, str]:
     path = os.pathsep.join([str(HERE / "openai_agents"), os.environ.get("PYTHONPATH", "")])
     options = ["-p", "replaced", "-p", "no:cacheprovider", "-q", f"--junitxml={report}"]
     command = [sys.executable, "-m", "pytest", *options, *FILES]
-    subprocess.run(command, cwd=source, env={**os.environ, "PYTHONPATH": path}, check=False)
+    subprocess.run(command, cwd=source, env={**os.environ, "PYTHONPATH": path}, check=False, timeout=900)
     cases = list(ElementTree.parse(report).iter("testcase"))
     assert len(cases) == TESTS
     return {

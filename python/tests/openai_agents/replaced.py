@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import sys
@@ -22,6 +23,8 @@ from filrouge.errors import SeqConflict
 from filrouge.openai_agents import KIND, FilrougeSession, _settled
 
 LEDGERS: dict[str, filrouge.Ledger] = {}
+NUMBERS = itertools.count()
+"""Those of files: filrouge refuses a new file in the place of one that was removed."""
 FOLDER = Path(tempfile.mkdtemp(prefix="filrouge-agents-"))
 
 
@@ -73,7 +76,7 @@ class ReplacedSession(FilrougeSession):
         path = os.fspath(db_path)
         name = f"memory {len(LEDGERS)}" if path == ":memory:" else path
         if name not in LEDGERS:
-            LEDGERS[name] = filrouge.open("memory:" if path == ":memory:" else FOLDER / f"{len(LEDGERS)}.db")
+            LEDGERS[name] = filrouge.open("memory:" if path == ":memory:" else FOLDER / f"{next(NUMBERS)}.db")
         super().__init__(session_id, LEDGERS[name], **options)
         self._history = AcknowledgedHistory(self._history.session, self._acknowledge)
         self._connections_lock, self._connections = threading.RLock(), set[Any]()
