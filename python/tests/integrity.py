@@ -20,10 +20,12 @@ from agmi.adapters.base import MemoryAdapter, Record
 from postgres import Postgres
 
 import filrouge
+from filrouge import _native
 from filrouge.openai_agents import FilrougeSession
 
 SESSION, OTHER = "agmi-user-A", "agmi-user-B"
 Row = dict[str, Any]
+ZSTANDARD = bytes.fromhex("28b52ffd")
 
 
 class LedgerAdapter(MemoryAdapter):  # type: ignore[misc]  # the suite has no types
@@ -135,11 +137,14 @@ class LedgerAdapter(MemoryAdapter):  # type: ignore[misc]  # the suite has no ty
         self._write(self._rows(SESSION)[victim_seq], donor.fields["head"], donor.fields["body"])
 
     def mutate_payload(self, record: Record) -> Record:
-        """Changes a text, and keeps its encoding: the texts of so small records are not compressed."""
-        for token in ("agmi-seed-", "agmi-late-", "agmi-other"):
-            old, new = token.encode().hex(), token.replace("agmi-", "FAKE-").encode().hex()
-            if old in record.fields["body"]:
-                record.fields["body"] = record.fields["body"].replace(old, new)
+        """Changes a text, and keeps its encoding: unless it is short, a body is a frame of Zstandard."""
+        body = bytes.fromhex(record.fields["body"])
+        compressed = body.startswith(ZSTANDARD)
+        content = _native.undelta(b"", body) if compressed else body
+        for token in (b"agmi-seed-", b"agmi-late-", b"agmi-other-"):
+            if token in content:
+                changed = content.replace(token, token.replace(b"agmi-", b"FAKE-"))
+                record.fields["body"] = (_native.delta(b"", changed) if compressed else changed).hex()
                 return record
         raise RuntimeError("the text of the entry is not in its record")
 
