@@ -189,6 +189,8 @@ class SqliteLedger(LedgerAdapter):
         self._file.parent.mkdir()
 
     def _sql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        # Python has an SQLite of its own: two in one process do not see each other's locks.
+        self._close()
         with closing(sqlite3.connect(self._file, timeout=30)) as connection, connection:
             return connection.execute(text, values).fetchall()
 
