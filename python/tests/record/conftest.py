@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from record.provider import Provider
 from servers import Server
 
 import filrouge
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it is imported without a request to the internet
 
 
 @pytest.fixture
