@@ -259,7 +259,11 @@ impl HeadRow {
                 row.checkpoints.named = named_checkpoints(r, row.checkpoints.count)?;
             }
             if has_summaries {
-                for _ in 0..r.number()?.min(SUMMARIES_MAX as u64) {
+                let count = r.number()?;
+                if count > SUMMARIES_MAX as u64 {
+                    return Err(Malformed);
+                }
+                for _ in 0..count {
                     row.summaries.push(r.number()?);
                 }
             }

@@ -130,6 +130,20 @@ fn entry() -> impl Strategy<Value = LogEntry> {
         })
 }
 
+#[test]
+fn a_head_with_too_many_summaries_is_refused() {
+    let row = HeadRow {
+        summaries: (1..=8).collect(),
+        ..HeadRow::default()
+    };
+    let mut bytes = row.sealed(&test_keyring(), 1).encode();
+    // The number of summaries, before eight of one byte and the MAC.
+    let count = bytes.len() - 16 - 8 - 1;
+    assert_eq!(bytes[count], 8);
+    bytes[count] = 24;
+    assert_eq!(HeadRow::decode(&bytes), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
