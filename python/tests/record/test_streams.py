@@ -4,6 +4,8 @@ ledger holds what it would hold if the bytes had been sent to it."""
 from __future__ import annotations
 
 import gzip
+import json
+import re
 from typing import Any
 
 import httpx
@@ -17,13 +19,15 @@ import filrouge
 
 def recorded(session: filrouge.Session) -> list[Any]:
     """The items of a session, without what differs each time."""
-    return [
+    items = [
         {
             **{name: item[name] for name in ("role", "channel", "parts", "model", "usage")},
             "metadata": {name: value for name, value in (item["metadata"] or {}).items() if name != "latency_ms"},
         }
         for item in session.items()
     ]
+    found: list[Any] = json.loads(re.sub(r'"st_[0-9a-f]{16}"', '"st_"', json.dumps(items)))
+    return found
 
 
 def test_the_application_and_the_ledger_see_the_same_bytes(
