@@ -44,10 +44,10 @@ def test_another_base_is_noticed(start: bytes) -> None:
     base = start + random.Random(3).randbytes(5_000)
     frame = _native.delta(base, changed(base, 4))
     for other in [b"", base[:-1], changed(base, 5), base + b"x"]:
-        with pytest.raises(ValueError, match="delta: "):
+        with pytest.raises(ValueError, match="zstd: "):
             _native.undelta(other, frame)
     for damaged in [b"", b"no frame", frame[:-1], frame[:20], frame + b"x"]:
-        with pytest.raises(ValueError, match="delta: "):
+        with pytest.raises(ValueError, match=r"zstd: |the frame does not state"):
             _native.undelta(base, damaged)
 
 
@@ -58,7 +58,7 @@ def test_a_frame_cannot_claim_a_huge_value() -> None:
 
     assert _native.undelta(b"", frame(2)) == b"no"
     for size in [(1 << 30) + 1, 1 << 62]:
-        with pytest.raises(ValueError, match="1 GiB"):
+        with pytest.raises(ValueError, match="1073741824"):
             _native.undelta(b"", frame(size))
     unknown = bytes.fromhex("28b52ffd") + b"\x00\x58" + b"\x11\x00\x00no"
     with pytest.raises(ValueError, match="size"):
